@@ -19,14 +19,20 @@ from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.http import problems
 from sojourn.http.metrics import MetricsMiddleware
+from sojourn.http.protocols.a2a import endpoint as a2a_endpoint
 from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
+from sojourn.http.protocols.agui import request as agui_request
 from sojourn.http.protocols.agui import routes as agui
+from sojourn.http.protocols.mcp import endpoint as mcp_endpoint
 from sojourn.http.protocols.mcp.endpoint import MCPEndpoint
+from sojourn.http.protocols.openai import request as openai_request
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.request import answer_of
+from sojourn.http.protocols.vercel import request as vercel_request
 from sojourn.http.protocols.vercel import routes as vercel
 from sojourn.http.routes import attachments, runs, sessions, steering, waits
 from sojourn.http.routes import service as own
+from sojourn.http.security.file_bodies import FileBodies
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
 from sojourn.http.security.principals import Auth
 from sojourn.http.security.requests import Site
@@ -39,6 +45,15 @@ service; a client that vanishes and comes back loses nothing. Errors are problem
 next, `then`."""
 
 A2A = "/a2a/{agent_id}{rest:path}"
+
+FILE_PATHS = {
+    "/agui/": agui_request.FILE_PATHS,
+    "/vercel/": vercel_request.FILE_PATHS,
+    "/openai/": openai_request.FILE_PATHS,
+    "/a2a/": a2a_endpoint.FILE_PATHS,
+    "/mcp": mcp_endpoint.FILE_PATHS,
+}
+"""Where the data of files stands in the bodies of protocols, by the prefix of their paths."""
 
 Pages = Callable[[FastAPI, Service, Auth | None, str], Site]
 """Adds pages to an application, and returns what the security middleware needs to know about them.
@@ -58,7 +73,7 @@ def create_api(
     temporal_ui: str | None = None,
 ) -> FastAPI:
     """Return the HTTP service, as `sojourn.asgi.create_app` does, with these pages."""
-    service = Service(app, client, temporal_ui)
+    service = Service(app, client, temporal_ui, prefix)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:
@@ -106,6 +121,9 @@ def create_api(
         pages=[prefix + path for path in PAGES],
         site=site,
         renderers={f"{prefix}/openai/": answer_of},
+        files=FileBodies(
+            {prefix + path: paths for path, paths in FILE_PATHS.items()}, app.attachment_limits.max_bytes
+        ),
     )
     web.add_middleware(MetricsMiddleware, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web, is_locked=auth is not None)

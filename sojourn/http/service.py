@@ -27,7 +27,7 @@ from sojourn.client.start import is_start_of, validate_input
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
+from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run import ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
@@ -40,6 +40,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for, view_of
 from sojourn.reader import (
+    Cache,
     FoundWait,
     FoundWaits,
     ListedRun,
@@ -53,6 +54,9 @@ from sojourn.reader import (
 from sojourn.timeline import WaitEnd
 
 __all__ = ["SeenDecisions", "Service"]
+
+MAX_RUNS = 1_000
+"""Most runs whose files are cached, since a page loads several of one run."""
 
 
 class SeenDecisions(NamedTuple):
@@ -74,14 +78,20 @@ class Service(Backend):
         app: The app, whose agents are the catalogue.
         client: The client. If None, the service makes its own from the standard settings.
         temporal_ui: The address of Temporal's UI.
+        prefix: The prefix of all paths.
 
     Raises:
         DefinitionError: The address of Temporal's UI is not that of a web page.
     """
 
-    def __init__(self, app: App, client: Client | None = None, temporal_ui: str | None = None) -> None:
+    def __init__(
+        self, app: App, client: Client | None = None, temporal_ui: str | None = None, prefix: str = ""
+    ) -> None:
         super().__init__(app, client)
         self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
+        self._files: Cache[str, dict[str, AttachmentRecord]] = Cache(MAX_RUNS)
+        self.prefix = prefix
+        """The prefix of all paths of the service."""
 
     # Starting and forking runs.
 
@@ -108,8 +118,7 @@ class Service(Backend):
             ArtifactNotFound: The run has no such attachment, it was deleted, or it is of an origin that the principal may not see.
         """
         run = await self.run(asking, run_id)
-        async with heavy_read():
-            file = attachments_in(await run.transcript()).get(attachment_id)
+        file = await self._file_of(run, attachment_id)
         if file is None:
             raise ArtifactNotFound(f"run {run.id} has no attachment {attachment_id[:100]}", run_id=run.id)
         stored, runs = self.client.attachments, runs_read_by(run.id)
@@ -122,6 +131,20 @@ class Service(Backend):
                     f"run {run.id} has no attachment {attachment_id[:100]}", run_id=run.id
                 ) from error
         return file, stored.read(file, runs)
+
+    async def _file_of(self, run: Run, attachment_id: str) -> AttachmentRecord | None:
+        """Return a file of a run, which has it for good once it has it."""
+        found = self._files.peek(run.id) or {}
+        if attachment_id in found:
+            return found[attachment_id]
+        async with heavy_read():
+            found = {**found, **attachments_in(await run.transcript())}  # it may have had another branch
+            if attachment_id not in found and (await run.status()).queued:
+                events = [event async for event in run.events(follow=False)]
+                waiting = (event.message for event in events if isinstance(event, MessageReceivedEvent))
+                found |= attachments_in(waiting)
+        self._files.put(run.id, found)
+        return found.get(attachment_id)
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
         """Fork a run that the principal may see, as `Client.fork` does."""

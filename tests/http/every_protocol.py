@@ -1,11 +1,12 @@
 """One message by every protocol: its route, headers and body. A new protocol is a row of `PROTOCOLS`, and gets the tests of all of them."""
 
+import base64
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["MODERN", "PROTOCOLS", "READING", "RPC", "Protocol", "Request", "say"]
+__all__ = ["MODERN", "PROTOCOLS", "READING", "RPC", "File", "Protocol", "Request", "say"]
 
 RPC = {"Accept": "application/json, text/event-stream"}
 """Headers of JSON-RPC whose answer may be a stream."""
@@ -23,6 +24,24 @@ class Request(NamedTuple):
     body: Any
 
 
+class File(NamedTuple):
+    """A file of a message."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+    @property
+    def data(self) -> str:
+        """The content in base64."""
+        return base64.b64encode(self.content).decode()
+
+    @property
+    def url(self) -> str:
+        """The content as a URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
 class Words(NamedTuple):
     """What a user says to an agent in a conversation."""
 
@@ -31,6 +50,8 @@ class Words(NamedTuple):
     text: str
     message_id: str
     """The id by which it is delivered once; empty if the client gives none."""
+    files: Sequence[File] = ()
+    """The files that go with it."""
 
     @property
     def id(self) -> str:
@@ -69,7 +90,9 @@ def _keyed(said: Words) -> dict[str, str]:
 
 
 def _chat(said: Words) -> tuple[dict[str, str], Any]:
-    messages = [{"role": "user", "content": said.text}]
+    files = [{"type": "file", "file": {"filename": each.name, "file_data": each.url}} for each in said.files]
+    content = [{"type": "text", "text": said.text}, *files] if files else said.text
+    messages = [{"role": "user", "content": content}]
     return _keyed(said), {
         "model": said.agent_id,
         "messages": messages,
@@ -83,18 +106,24 @@ def _streamed_chat(said: Words) -> tuple[dict[str, str], Any]:
 
 
 def _response(said: Words) -> tuple[dict[str, str], Any]:
-    return _keyed(said), {"model": said.agent_id, "input": said.text, "conversation": said.session_id}
+    files = [{"type": "input_file", "filename": each.name, "file_data": each.url} for each in said.files]
+    content = [{"type": "input_text", "text": said.text}, *files]
+    given = [{"role": "user", "content": content}] if files else said.text
+    return _keyed(said), {"model": said.agent_id, "input": given, "conversation": said.session_id}
 
 
 def _a2a(said: Words, method: str = "SendMessage") -> tuple[dict[str, str], Any]:
-    message = {"role": "ROLE_USER", "parts": [{"text": said.text}], "messageId": said.id}
+    files = [{"raw": each.data, "filename": each.name, "mediaType": each.media_type} for each in said.files]
+    message = {"role": "ROLE_USER", "parts": [{"text": said.text}, *files], "messageId": said.id}
     params = {"message": {**message, "contextId": said.session_id}}
     return {**RPC, "A2A-Version": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
 def _mcp(said: Words) -> tuple[dict[str, str], Any]:
-    given = {"message": said.text, "session_id": said.session_id}
+    given: dict[str, Any] = {"message": said.text, "session_id": said.session_id}
     given |= {"request_id": said.message_id} if said.message_id else {}
+    files = [{"name": each.name, "mimeType": each.media_type, "data": each.data} for each in said.files]
+    given |= {"files": files} if files else {}
     call: dict[str, Any] = {"name": said.agent_id.replace(".", "_"), "arguments": given}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     return {**RPC, "MCP-Protocol-Version": "2025-06-18"}, body
@@ -118,12 +147,21 @@ def _modern_mcp(said: Words) -> tuple[dict[str, str], Any]:
 
 def _agui(said: Words) -> tuple[dict[str, str], Any]:
     nothing = {"tools": [], "context": [], "state": {}, "forwardedProps": {}}
-    messages = [{"id": said.id, "role": "user", "content": said.text}]
+    files = [
+        {"type": "binary", "mimeType": each.media_type, "data": each.data, "filename": each.name}
+        for each in said.files
+    ]
+    content = [{"type": "text", "text": said.text}, *files] if files else said.text
+    messages = [{"id": said.id, "role": "user", "content": content}]
     return {}, {"threadId": said.session_id, "runId": "run-1", "messages": messages, **nothing}
 
 
 def _vercel(said: Words) -> tuple[dict[str, str], Any]:
-    message = {"id": said.id, "role": "user", "parts": [{"type": "text", "text": said.text}]}
+    files = [
+        {"type": "file", "mediaType": each.media_type, "url": each.url, "filename": each.name}
+        for each in said.files
+    ]
+    message = {"id": said.id, "role": "user", "parts": [{"type": "text", "text": said.text}, *files]}
     return {}, {"id": said.session_id, "messages": [message], "trigger": "submit-message"}
 
 
@@ -159,11 +197,20 @@ READING = {
 
 
 def say(
-    name: str, text: str, *, session_id: str = "", message_id: str = "", agent_id: str = "shop.clerk"
+    name: str,
+    text: str,
+    *,
+    session_id: str = "",
+    message_id: str = "",
+    agent_id: str = "shop.clerk",
+    files: Sequence[File] = (),
 ) -> Request:
-    """Return the request that says a text by a protocol, in a new conversation unless one is named."""
+    """Return the request that says a text by a protocol, in a new conversation unless one is named.
+
+    The API's own message takes files as a form, which is no row here.
+    """
     protocol = PROTOCOLS[name]
-    said = Words(agent_id, session_id or uuid.uuid4().hex, text, message_id)
+    said = Words(agent_id, session_id or uuid.uuid4().hex, text, message_id, files)
     method, _, path = protocol.route.partition(" ")
     path = path.format(agent_id=said.agent_id, session_id=said.session_id, rest="")
     return Request(method, path + protocol.query, *protocol.write(said))

@@ -20,10 +20,11 @@ from sojourn.answers import (
     wait_view,
 )
 from sojourn.client.run import Run
+from sojourn.contracts.attachment import parse_attachment_path
 from sojourn.contracts.event import MessageReceivedEvent
-from sojourn.contracts.message import Accepted, DocumentPart, Message
+from sojourn.contracts.message import Accepted, DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
+from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
 from sojourn.http.answering import is_same_message, submit_answer
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
@@ -31,6 +32,7 @@ from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt
 from sojourn.http.security import audit
+from sojourn.http.security.file_bodies import received_files
 from sojourn.http.security.principals import require
 from sojourn.http.security.tenancy import run_id_for
 from sojourn.http.service import Service
@@ -48,6 +50,7 @@ __all__ = [
     "token_of_accepted",
     "token_of_delivery",
     "token_of_task",
+    "with_files",
 ]
 
 
@@ -103,6 +106,43 @@ def digest_of(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
+# Files of a message.
+
+
+async def with_files(service: Service, asking: Principal, message: Message, run_id: str = "") -> Message:
+    """Return a message whose files are uploads of the principal.
+
+    They came with the request, or are files of a run that the principal may see, named by their address.
+
+    Raises:
+        InvalidInput: A file is refused, or came with another request.
+        ArtifactNotFound: An address names no file.
+    """
+    if not message.attachments:
+        return message
+    parts = [await _with_file(service, asking, part, run_id) for part in message.parts]
+    return message.model_copy(update={"parts": parts})
+
+
+async def _with_file(service: Service, asking: Principal, part: Part, run_id: str) -> Part:
+    file = part.attachment if isinstance(part, (ImagePart, DocumentPart)) else None
+    if file is None or file.claim or not isinstance(part, (ImagePart, DocumentPart)):
+        return part
+    received, stored = received_files.get(), service.client.attachments
+    if received is not None and file.sha256 in received:
+        chunks = received.chunks(file.sha256)
+    elif part.url and (named := parse_attachment_path(part.url)):
+        file, chunks = await service.attachment(asking, *named)
+        if named[0] == run_id:
+            with suppress(InvalidInput):  # another principal sent it, so this one gets a copy
+                own = await stored.bind(file, run_id=run_id, principal=asking)
+                return part.model_copy(update={"url": None, "attachment": own})
+    else:
+        raise InvalidInput("a file of the message has no data: send its data, or its address")
+    upload = await stored.store(chunks, name=file.name, media_type=file.media_type, principal=asking)
+    return part.model_copy(update={"url": None, "attachment": upload.as_record()})
+
+
 # Start a run, or send a message.
 
 
@@ -111,8 +151,9 @@ async def start_once(
 ) -> ReplyToken:
     """Start a run with all messages of a request. With a key this is idempotent."""
     require(asking, "user")
-    opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
+    opening = [message.model_dump(mode="json", exclude_defaults=True) for message in map(_bare, messages)]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
+    body.input = [await with_files(service, asking, message) for message in messages]
     run_id = run_id_for(asking, f"once-{digest_of(asking.subject, key)}") if key else None
     try:
         run = await service.start(asking, body, run_id)
@@ -125,10 +166,17 @@ async def start_once(
     return ReplyToken(run.id)
 
 
+def _bare(message: Message) -> Message:
+    """Return a message without stored files, which no body may have."""
+    parts = [part for part in message.parts if getattr(part, "attachment", None) is None]
+    return message.model_copy(update={"parts": parts})
+
+
 async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
     require(asking, "user")
     run = await service.run(asking, run_id)
-    stored = await service.client.with_attachments(message.message, run_id=run.id, principal=asking)
+    stored = await with_files(service, asking, message.message, run.id)
+    stored = await service.client.with_attachments(stored, run_id=run.id, principal=asking)
     content: dict[str, Any] = {"parts": stored.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = message.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject}, principal=asking)
@@ -165,7 +213,8 @@ async def deliver_to_session(
             if token is not None:
                 return token
             break
-    turn = await session.send(message.message, message_id=message.message_id or None, by=asking.subject)
+    stored = await with_files(service, asking, message.message, session.run.id)
+    turn = await session.send(stored, message_id=message.message_id or None, by=asking.subject)
     return await token_of_accepted(service, session.run.id, turn.accepted, message)
 
 

@@ -12,6 +12,7 @@ from sojourn.http.protocols.turn import TurnStream
 from sojourn.http.protocols.turn_request import OnDisconnect, TurnRequest, begin, disconnect_callback
 from sojourn.http.routes.parameters import STREAM, Serving, problems
 from sojourn.http.security import audit
+from sojourn.http.security.file_bodies import release_files
 from sojourn.http.security.limits import count_stream
 from sojourn.http.security.principals import Asking
 
@@ -47,7 +48,9 @@ class TurnEndpoint:
         """Audit and count the request, send its messages and answers, return the turn."""
         audit.bind(answers=[each.id for each in wanted.answers])
         self.count()
-        return await begin(self.service, self.asking, agent_id, session_id, wanted)
+        turn = await begin(self.service, self.asking, agent_id, session_id, wanted)
+        release_files()
+        return turn
 
     def respond(
         self,

@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
 )
 
 from sojourn.answers import status_view, wait_view
+from sojourn.contracts.attachment import AttachmentRecord, attachment_path
 from sojourn.contracts.event import AwaitAnsweredEvent, Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.message import TextPart as Text
@@ -48,6 +49,7 @@ __all__ = [
     "DENIED",
     "CallRepeated",
     "CallSettled",
+    "FileMade",
     "Interrupts",
     "NativeEvents",
     "PlanStep",
@@ -119,6 +121,13 @@ class CallSettled(CustomEvent, name="sojourn_settled"):
 
     run_id: str
     result: ToolResult
+
+
+@dataclass(kw_only=True)
+class FileMade(CustomEvent, name="sojourn_file"):
+    """A file that a call of the conversation made."""
+
+    file: AttachmentRecord
 
 
 class NativeEvents:
@@ -269,8 +278,10 @@ class NativeEvents:
     def _of_result(self, entry: Call) -> Iterator[AgentStreamEvent]:
         assert entry.result is not None
         result, call = entry.result, self.call(entry.id)
+        made = [FileMade(file=each.attachment) for each in result.artifacts if each.attachment]
         if call is None:
             yield CallSettled(run_id=self.timeline.run_id, result=result)
+            yield from made
             return
         is_edited = result.edited_arguments is not None
         if is_edited:
@@ -289,6 +300,7 @@ class NativeEvents:
                 tool_name=call.tool_name, content=content, tool_call_id=entry.id, outcome=outcome
             )
         )
+        yield from made
 
 
 def _run_event(event: Event) -> RunEvent:
@@ -333,11 +345,13 @@ class TurnEncoder:
     turn: TurnStream
     native: NativeEvents
     message_id: str
+    prefix: str = ""
+    """The prefix of the service's paths, with which addresses of files begin."""
     cut: StreamCut | None = None
     """Set if the events end before the turn does. The client gets nothing of what the encoder makes of it."""
 
-    def bind(self, turn: TurnStream) -> None:
-        self.turn, self.native = turn, NativeEvents(turn.tree.top)
+    def bind(self, turn: TurnStream, prefix: str) -> None:
+        self.turn, self.native, self.prefix = turn, NativeEvents(turn.tree.top), prefix
         self._numbers: dict[str, int] = {}
 
     def new_message_id(self) -> str:
@@ -346,6 +360,10 @@ class TurnEncoder:
         self._numbers[base] = self._numbers.get(base, 0) + 1
         self.message_id = f"{base}-{self._numbers[base]}"
         return self.message_id
+
+    def address(self, file: AttachmentRecord) -> str:
+        """Return the address of a file of the conversation."""
+        return self.prefix + attachment_path(self.turn.run.id, file.id)
 
     async def native_events(self) -> AsyncGenerator[AgentStreamEvent]:
         """Yield the native events of the turn."""

@@ -32,7 +32,7 @@ from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import MESSAGE_EDITED, require_same, submit_answer
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.messages import IncomingMessage
+from sojourn.http.protocols.messages import IncomingMessage, with_files
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.waits import ClientWait, waits_of_status
 from sojourn.http.security.principals import require
@@ -187,7 +187,8 @@ async def begin(
     if sent and "user" in asking.roles:
         await subscribe_early(service.client, session.run)
         for each in sent:
-            turn = await _send(session, each, asking, request.edits if each is sent[-1] else "")
+            edits = request.edits if each is sent[-1] else ""
+            turn = await _send(service, session, each, asking, edits)
             after, message_id, is_new = (
                 turn.after,
                 None if turn.is_answer else each.message_id,
@@ -203,9 +204,12 @@ async def begin(
     return TurnStream(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
 
 
-async def _send(session: Session, sent: IncomingMessage, asking: Principal, edits: str) -> SessionTurn:
+async def _send(
+    service: Service, session: Session, sent: IncomingMessage, asking: Principal, edits: str
+) -> SessionTurn:
     """Send a message, which may edit the one that the conversation has under its id."""
-    turn = await session.send(sent.whole, message_id=sent.message_id, by=asking.subject)
+    stored = await with_files(service, asking, sent.whole, session.run.id)
+    turn = await session.send(stored, message_id=sent.message_id, by=asking.subject)
     if edits == "again" and turn.is_repeated:
         timeline = await session.timeline()
         answered = opened_by(timeline, sent.message_id)
@@ -217,7 +221,7 @@ async def _send(session: Session, sent: IncomingMessage, asking: Principal, edit
     except Problem as problem:
         if problem.code != MESSAGE_EDITED or edits != "words":
             raise
-        return await session.edit(sent.message_id, sent.whole, by=asking.subject)
+        return await session.edit(sent.message_id, stored, by=asking.subject)
     return turn
 
 

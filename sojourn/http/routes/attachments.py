@@ -150,7 +150,7 @@ downloads = APIRouter(prefix="/v1/runs", tags=["attachments"], route_class=Known
 )
 async def get_attachment(
     run_id: RunId,
-    attachment_id: Annotated[str, Path(examples=["att_3f1c0a9b7d2e4f56"], max_length=100)],
+    attachment_id: Annotated[str, Path(examples=["att_3f1c0a9b7d2e4f5681c07d92e6a4b35f"], max_length=100)],
     asking: Asking,
     service: Serving,
 ) -> Response:

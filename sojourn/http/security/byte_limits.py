@@ -16,6 +16,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.http.problems import Problem
+from sojourn.http.security.file_bodies import FileBodies, FileReader, received_files, too_large
 from sojourn.http.security.limits import charge
 from sojourn.http.security.principals import LOCAL, principal_of
 from sojourn.http.security.requests import (
@@ -25,6 +26,7 @@ from sojourn.http.security.requests import (
     has_files,
     header_values,
     mark_aborted,
+    path_of,
     refuse,
 )
 from sojourn.serving.pace import Pace
@@ -251,7 +253,7 @@ CHUNK = 64 * 1024
 """Bytes of a body to count at once."""
 
 FORM_SHARE = 2_000_000
-"""Bytes that a form with files counts for: its files go to disk as they arrive."""
+"""Bytes that a form, or a body, with files counts for: its files go to disk as they arrive."""
 
 OBJECT = 500
 """Bytes that an object counts for, beside its text."""
@@ -273,7 +275,8 @@ _CLOSE = {"Connection": "close"}
 class BodyLimits:
     """Read the body of a request, and pass the request on if it is within the bounds.
 
-    A form with files is not text, and the route reads it as it arrives.
+    A form with files is not text, and the route reads it as it arrives. Of a body in JSON that is larger than others
+    because of the data of files, the route gets the rest, and the files as `received_files`.
     """
 
     def __init__(
@@ -286,7 +289,9 @@ class BodyLimits:
         budget: ByteBudget,
         max_form_bytes: int = 0,
         form_seconds: float = 0.0,
+        files: FileBodies | None = None,
     ) -> None:
+        self._files = files or FileBodies()
         self._max_form_bytes = max_form_bytes or max_bytes
         self._form_seconds = form_seconds or seconds
         self._app = app
@@ -309,13 +314,22 @@ class BodyLimits:
         if has_files(scope) and principal_of(scope) is not None:
             await self._stream(scope, receive, send, share)
             return
+        reader = self._reader(scope)
+        try:
+            await self._check(scope, receive, send, share, reader)
+        finally:
+            if reader is not None:
+                reader.files.close()
+
+    async def _check(
+        self, scope: Scope, receive: Receive, send: Send, share: ByteShare, reader: FileReader | None
+    ) -> None:
         body: bytes | None = None
         is_known = principal_of(scope) is not None
         most = self._max_bytes if is_known else min(STRANGER_BYTES, self._max_bytes)
-        seconds = self._seconds if is_known else min(STRANGER_SECONDS, self._seconds)
         try:
-            _check_head(scope, most)
-            body = await _read(receive, share, most, seconds)
+            _check_head(scope, self._max_with_files if reader else most)
+            body = await self._read(scope, receive, share, most, reader)
             charge(scope, len(body or b"") / BODY_COST)
             if body is not None:
                 _check_text(body)
@@ -326,6 +340,50 @@ class BodyLimits:
             return
         if body is not None:
             await self._app(scope, _Replayed(body, receive), send)
+
+    @property
+    def _max_with_files(self) -> int:
+        """Largest body with the data of files, as base64."""
+        return self._max_bytes + max(self._max_form_bytes, self._files.max_file_bytes) * 4 // 3
+
+    def _reader(self, scope: Scope) -> FileReader | None:
+        """Return a reader for a body that may have files."""
+        is_message = scope["method"] == "POST" and principal_of(scope) is not None
+        paths = self._files.paths_of(path_of(scope)) if is_message else ()
+        if not paths:
+            return None
+        most = self._files.max_file_bytes
+        return FileReader(paths, max_bytes=self._max_bytes, max_file_bytes=most)
+
+    async def _read(
+        self, scope: Scope, receive: Receive, share: ByteShare, most: int, reader: FileReader | None
+    ) -> bytes | None:
+        """Return a body, without the data of its files if it is larger than others.
+
+        Return None if the client disconnects.
+        """
+        is_known = principal_of(scope) is not None
+        seconds = self._seconds if is_known else min(STRANGER_SECONDS, self._seconds)
+        parts, is_whole = await _read(receive, share, most, seconds)
+        size = sum(map(len, parts))
+        if size <= most:
+            return b"".join(parts) if is_whole else None
+        if reader is None:
+            raise _too_large(most)
+        share.reach(most + FORM_SHARE)
+        for part in parts:
+            await reader.feed(part)
+        form = _Form(scope, receive, self._max_with_files, self._form_seconds, size)
+        while not is_whole:
+            message = await form()
+            if message["type"] == "http.disconnect":
+                return None
+            await reader.feed(message.get("body", b""))
+            is_whole = form.is_read
+        received_files.set(reader.files)
+        body = reader.finish()
+        _state_length(scope, len(body))
+        return body
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send, share: ByteShare) -> None:
         """Pass on a form with files as it arrives.
@@ -343,15 +401,15 @@ class BodyLimits:
 
 
 class _Form:
-    """The body of a form with files, counted as it is read."""
+    """A body with files, counted as it is read."""
 
-    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float, size: int = 0) -> None:
         self.is_read = False
         self._scope = scope
         self._receive = receive
         self._most = most
         self._until = time.monotonic() + seconds
-        self._size = 0
+        self._size = size
 
     async def __call__(self) -> Message:
         if self.is_read:
@@ -389,23 +447,31 @@ def _check_head(scope: Scope, most: int) -> None:
         raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
 
 
-async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -> bytes | None:
+async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -> tuple[list[bytes], bool]:
+    """Return a body in parts, up to the first one too many, and whether it is whole."""
     parts, size = list[bytes](), 0
     try:
         async with asyncio.timeout(seconds):
-            while True:
+            while size <= most:
+                share.reach(size)
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    return None
+                    return [], False
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if size > most:
-                    raise _too_large(most)
-                share.reach(size)
                 if not message.get("more_body", False):
-                    return b"".join(parts)
+                    share.reach(min(size, most))
+                    return parts, True
     except TimeoutError:
         raise _slow_body(seconds) from None
+    return parts, False
+
+
+def _state_length(scope: Scope, length: int) -> None:
+    """State the length of what is left of a body, which libraries check."""
+    framing = (b"content-length", b"transfer-encoding")
+    others = [(name, value) for name, value in scope["headers"] if name not in framing]
+    scope["headers"] = [*others, (b"content-length", str(length).encode())]
 
 
 def _slow_body(seconds: float) -> Problem:
@@ -419,13 +485,7 @@ def _slow_body(seconds: float) -> Problem:
 
 
 def _too_large(most: int) -> Problem:
-    return Problem(
-        413,
-        "too_large",
-        f"the body has more than {most:,} bytes",
-        then="Send less; large files are better passed by reference.",
-        headers=_CLOSE,
-    )
+    return too_large(f"the body has more than {most:,} bytes")
 
 
 class _Replayed:

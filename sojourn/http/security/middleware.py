@@ -13,6 +13,7 @@ from sojourn.http.security.audit import AuditLog
 from sojourn.http.security.authentication import AuthenticationMiddleware
 from sojourn.http.security.byte_limits import BodyLimits, ByteBudget, ResponseLimits
 from sojourn.http.security.disconnect import DisconnectMiddleware
+from sojourn.http.security.file_bodies import FileBodies
 from sojourn.http.security.headers import HeaderLimits, OriginCheck, SecurityHeaders
 from sojourn.http.security.limits import RateLimitMiddleware, TokenBuckets, bind_address_buckets
 from sojourn.http.security.principals import Auth
@@ -43,9 +44,9 @@ class SecuritySettings:
     max_body_bytes: int = 2_000_000
     """Largest body of a request."""
     max_form_bytes: int = 64_000_000
-    """Largest form with files; the app's `AttachmentLimits` bound each file."""
+    """Largest form with files, and most data of files in the JSON of a protocol; the app's `AttachmentLimits` bound each file."""
     form_seconds: float = 300.0
-    """Seconds in which a form with files must arrive."""
+    """Seconds in which a form, or a body, with files must arrive."""
     max_depth: int = 100
     """Deepest nesting of a body's arrays and objects."""
     body_seconds: float = 30.0
@@ -79,6 +80,7 @@ class SecurityMiddleware:
         pages: Paths of the service's own pages, which load scripts and styles.
         site: The console's pages.
         renderers: How protocols render problems, by the prefix of their paths. Elsewhere they are problem details.
+        files: The bodies in JSON that may have the data of files.
 
     Raises:
         DefinitionError: A setting is invalid.
@@ -94,6 +96,7 @@ class SecurityMiddleware:
         pages: Collection[str] = PAGES,
         site: Site | None = None,
         renderers: Mapping[str, ProblemRenderer] | None = None,
+        files: FileBodies | None = None,
     ) -> None:
         self._renderers = dict(renderers or {})
         settings = settings or SecuritySettings()
@@ -111,6 +114,7 @@ class SecurityMiddleware:
             budget=bodies,
             max_form_bytes=settings.max_form_bytes,
             form_seconds=settings.form_seconds,
+            files=files,
         )
         inner = ResponseLimits(inner, budget=responses)
         inner = RateLimitMiddleware(

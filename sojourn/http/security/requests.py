@@ -41,7 +41,7 @@ _SITE = "sojourn.site"
 
 _ABORTED = "sojourn.aborted"
 
-DRAIN_BYTES = 64_000_000
+DRAIN_BYTES = 128_000_000
 """Most bytes of a request to read and drop after its refusal."""
 
 DRAIN_SECONDS = 10.0

@@ -355,12 +355,12 @@ class ProviderServer:
 
 
 async def _read_content(receive: Any) -> bytes:
-    content, more = b"", True
+    content, more = bytearray(), True  # a request with files has many megabytes
     while more:
         message = await receive()
         content += message.get("body", b"")
         more = message.get("more_body", False)
-    return content
+    return bytes(content)
 
 
 async def _watch(receive: Any, request: Request) -> None:

@@ -23,7 +23,10 @@ from sojourn.http.security.requests import is_stream
 from sojourn.http.service import Service
 from sojourn.values.json_fault import json_fault
 
-__all__ = ["A2AEndpoint", "answer_with_heartbeats"]
+__all__ = ["FILE_PATHS", "A2AEndpoint", "answer_with_heartbeats"]
+
+FILE_PATHS = (("params", "message", "parts", "*", "raw"),)
+"""Where the data of files stands in a body."""
 
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)

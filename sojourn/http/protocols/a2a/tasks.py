@@ -23,10 +23,12 @@ from sojourn.answers import (
     refusal_of_closed,
     wait_view,
 )
+from sojourn.contracts.attachment import attachment_path
 from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part as MessagePart
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.tool_result import Artifact as MadeArtifact
 from sojourn.errors import AwaitClosed, SojournError, StaleDigest
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
@@ -41,6 +43,7 @@ from sojourn.http.protocols.messages import (
 from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken, remove_marks
 from sojourn.http.protocols.waits import chat_text, client_waits
+from sojourn.http.security.file_bodies import release_files
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
@@ -102,11 +105,15 @@ def status_of(reply: AgentReply, context_id: str) -> TaskStatus:
 async def artifact_data(service: Service, asking: Principal, reply: AgentReply) -> dict[str, Any]:
     """Return the data of the artifacts of a reply's calls, by reference.
 
+    That of a file is its address.
+
     Artifacts that the principal may not see, or that do not fit into `MAX_DATA`, are left out.
     """
     found, room = dict[str, Any](), MAX_DATA
     for each in reply.output.artifacts if reply.output else []:
-        if not each.ref or each.size > room:
+        if each.attachment:
+            found[each.ref] = service.prefix + attachment_path(reply.token.run_id, each.attachment.id)
+        if each.attachment or not each.ref or each.size > room:
             continue
         with suppress(SojournError, Problem):  # the task then has its reference alone
             run = await service.run(asking, each.ref.partition("#")[0])
@@ -132,9 +139,9 @@ def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None =
         made = [
             Artifact(
                 artifact_id=each.ref,
-                name=each.kind,
+                name=each.attachment.name if each.attachment else each.kind,
                 metadata={"ref": each.ref, "size": each.size},
-                parts=[Part(data=data.get(each.ref, {"ref": each.ref}), media_type="application/json")],
+                parts=[_artifact_part(each, data)],
             )
             for each in refs
         ]
@@ -153,6 +160,12 @@ def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None =
     if history:
         task["history"] = history
     return task
+
+
+def _artifact_part(made: MadeArtifact, data: Mapping[str, Any]) -> Part:
+    if (file := made.attachment) and made.ref in data:
+        return Part(url=data[made.ref], filename=file.name, media_type=file.media_type)
+    return Part(data=data.get(made.ref, {"ref": made.ref}), media_type="application/json")
 
 
 def limit_history(task: Task, most: int | None) -> None:
@@ -221,6 +234,7 @@ class RunStorage(Storage[Any]):
         token = await deliver_to_session(
             self._service, self._asking, self._agent_id, session_id, named, queues=True
         )
+        release_files()
         return await self._submit(token)
 
     async def _submit(self, token: ReplyToken) -> Task:

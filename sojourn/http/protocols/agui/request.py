@@ -1,11 +1,12 @@
 """Request bodies of AG-UI, and how to read the requested turn from them."""
 
 import base64
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import ConfigDict, Field
 
-from sojourn.contracts.message import DocumentPart, Part
+from sojourn.contracts.message import DocumentPart, ImagePart, Part
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import Id
 from sojourn.http.protocols.bodies import (
@@ -18,11 +19,27 @@ from sojourn.http.protocols.bodies import (
 )
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
+from sojourn.http.security.file_bodies import FileMark
 
 EDITED = "editedArgs"
 """The field of an approval with edited arguments, as AG-UI calls it."""
 
-__all__ = ["EDITED", "AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
+__all__ = [
+    "EDITED",
+    "FILE_PATHS",
+    "AguiBody",
+    "AguiContext",
+    "AguiMessage",
+    "AguiResume",
+    "AguiTool",
+    "file_content",
+    "read",
+    "with_addresses",
+]
+
+_PART = ("messages", "*", "content", "*")
+FILE_PATHS = ((*_PART, "source", "value"), (*_PART, "data"))
+"""Where the data of files stands in a body."""
 
 
 class AguiMessage(CamelBody):
@@ -155,11 +172,14 @@ def _part(part: Any) -> Part:
         case {"type": "text", "text": str(text)}:
             return text_part(text)
         case {
-            "type": "image" | "document",
+            "type": "image" | "document" | "audio" | "video",
             "source": {"type": "data", "value": str(data), "mimeType": str(kind)},
         }:
             return file_part(kind, data=data)
-        case {"type": "image" | "document" as what, "source": {"type": "url", "value": str(url), **rest}}:
+        case {
+            "type": "image" | "document" | "audio" | "video" as what,
+            "source": {"type": "url", "value": str(url), **rest},
+        }:
             kind = rest.get("mimeType") or ("image/*" if what == "image" else "application/octet-stream")
             return file_part(str(kind), url=url)
         case {"type": "binary", "mimeType": str(kind), **rest}:
@@ -169,6 +189,31 @@ def _part(part: Any) -> Part:
         case _:
             pass
     raise InvalidInput("a message of the user has texts, images and documents, each with its data or its URL")
+
+
+def with_addresses(message: dict[str, Any], address: Callable[[ImagePart | DocumentPart], str]) -> Any:
+    """Return a client's message with addresses in place of the marks of files."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [_with_address(part, address) for part in cast("list[Any]", content)]}
+
+
+def _with_address(part: Any, address: Callable[[ImagePart | DocumentPart], str]) -> Any:
+    match part:
+        case {"source": {"value": str(text)}} | {"data": str(text)} if FileMark.parse(text):
+            try:
+                return file_content(_part(part), address)
+            except InvalidInput:  # of an earlier message, which nothing reads
+                return part
+        case _:
+            return part
+
+
+def file_content(part: Any, address: Callable[[ImagePart | DocumentPart], str]) -> dict[str, Any]:
+    """Return a file of a message in the form of AG-UI: its data, or else its address."""
+    kind, value = ("data", part.data) if part.data else ("url", address(part))
+    return {"type": part.type, "source": {"type": kind, "value": value, "mimeType": part.media_type}}
 
 
 def _results(messages: list[AguiMessage]) -> list[Result]:
@@ -182,6 +227,8 @@ def _results(messages: list[AguiMessage]) -> list[Result]:
             break
         if message.role == "tool" and message.tool_call_id:
             content = message.content
+            if "sojourn-file:" in str(content):
+                raise InvalidInput("the result of a call has too much data: pass files by their address")
             payload = read_result(content) if isinstance(content, str) else content
             found.append(Result(message.tool_call_id, payload, message.error or ""))
     return found

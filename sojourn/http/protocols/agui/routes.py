@@ -1,12 +1,14 @@
 """`POST /agui/{agent_id}`: talk by AG-UI."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
+from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read, with_addresses
+from sojourn.http.protocols.bodies import file_url
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_endpoint import TURN_RESPONSES, TurnRoute, load_stream
 from sojourn.http.routes.parameters import AgentId
@@ -36,8 +38,14 @@ async def run_agent(agent_id: AgentId, body: AguiBody, endpoint: TurnRoute) -> R
         turn, frames = await _reopen(stream, service, asking, agent_id, body)
     else:
         turn = await endpoint.begin(agent_id, body.thread_id, wanted)
-        messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
-        frames = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, messages).frames()
+        address = partial(file_url, run_id=turn.run.id, prefix=service.prefix)
+        messages = [
+            with_addresses(each.model_dump(by_alias=True, exclude_unset=True), address)
+            for each in body.messages
+        ]
+        frames = stream.AguiEncoder(
+            turn, service.app, body.thread_id, body.run_id, messages, service.prefix
+        ).frames()
     return endpoint.respond(frames, turn, headers)
 
 
@@ -47,12 +55,13 @@ async def _reopen(
     require(asking, "viewer")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
-        thread = await stream.read_thread(run, service.app, service.feeds)
+        address = partial(file_url, run_id=run.id, prefix=service.prefix)
+        thread = await stream.read_thread(run, service.app, service.feeds, address)
     except RunNotFound:
         run = service.client.session(agent_id, body.thread_id, principal=asking).run
         thread = stream.Thread(Timeline(run.id))
     turn = TurnStream(service.feeds, run, thread.begin or Begin("", None))
-    encoder = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, [])
+    encoder = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, [], service.prefix)
     return (turn if thread.begin else None), encoder.frames(stream.open_thread(thread, encoder))
 
 

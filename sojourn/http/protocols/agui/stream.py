@@ -6,7 +6,7 @@ as a client does, since the messages of a reloaded page need the ids that they h
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,10 +43,11 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import RunFailed, SojournError
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.agui.request import EDITED
+from sojourn.http.protocols.agui.request import EDITED, file_content
 from sojourn.http.protocols.turn import Begin, TurnStream, replay
 from sojourn.http.protocols.turn_events import (
     CallRepeated,
+    FileMade,
     Interrupts,
     PlanStep,
     RunEvent,
@@ -96,10 +97,16 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
     """Encodes a turn for a client that has these messages."""
 
     def __init__(
-        self, turn: TurnStream, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
+        self,
+        turn: TurnStream,
+        app: App,
+        thread_id: str,
+        run_id: str,
+        messages: list[dict[str, Any]],
+        prefix: str = "",
     ) -> None:
         super().__init__(run_input=None, thread_id=thread_id, run_id=run_id, message_id=f"{run_id}-0")
-        self.bind(turn)
+        self.bind(turn, prefix)
         self._app = app
         self._messages = messages
         self._random: dict[str, str] = {}
@@ -154,7 +161,9 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
         return MessagesSnapshotEvent.model_validate({"messages": messages, "type": "MESSAGES_SNAPSHOT"})
 
     async def handle_custom_event(self, event: NativeCustomEvent) -> AsyncIterator[BaseEvent]:
-        if isinstance(event, StatusSnapshot):
+        if own := self._own_event(event):
+            yield own
+        elif isinstance(event, StatusSnapshot):
             yield StateSnapshotEvent(snapshot=event.status)
         elif isinstance(event, ThreadMessages):
             yield MessagesSnapshotEvent.model_validate(
@@ -162,21 +171,32 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             )
             for value in event.stopped:
                 yield CustomEvent(name=STOPPED, value=value)
-        elif isinstance(event, Stopped):
-            yield CustomEvent(name=STOPPED, value={"turnId": event.turn_id, "messageId": self.message_id})
         elif isinstance(event, PlanStep):
             yield (
                 StepStartedEvent(step_name=event.step)
                 if event.is_begin
                 else StepFinishedEvent(step_name=event.step)
             )
-        elif isinstance(event, RunEvent):
-            yield CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
         elif isinstance(event, CallRepeated) and event.is_new:
             for each in self._repeat(event.part):
                 yield each
         elif isinstance(event, Interrupts):
             self._interrupts = [self._interrupt(each) for each in event.waits]
+
+    def _own_event(self, event: NativeCustomEvent) -> CustomEvent | None:
+        """Return the event of a name that only Sojourn has."""
+        match event:
+            case Stopped():
+                return CustomEvent(
+                    name=STOPPED, value={"turnId": event.turn_id, "messageId": self.message_id}
+                )
+            case RunEvent():
+                return CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
+            case FileMade(file=file):
+                fields = file.model_dump(include={"id", "name", "media_type", "size"})
+                return CustomEvent(name="sojourn.file", value={**fields, "path": self.address(file)})
+            case _:
+                return None
 
     def _repeat(self, call: ToolCallPart) -> list[BaseEvent]:
         """Send a call that an earlier stream had.
@@ -233,10 +253,18 @@ MAX_MESSAGES = 2_000
 """Most messages of a thread that a page gets. The oldest turns are dropped first."""
 
 
+Address = Callable[[ImagePart | DocumentPart], str]
+"""Returns the address of a file of the thread."""
+
+
+def _no_address(_: ImagePart | DocumentPart) -> str:
+    return ""
+
+
 class Thread:
     """The messages of a conversation so far, as an AG-UI client has them."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, address: Address = _no_address) -> None:
         self.messages: list[dict[str, Any]] = []
         """The messages, in the form of AG-UI."""
         self.stopped: list[dict[str, Any]] = []
@@ -244,6 +272,7 @@ class Thread:
         self.begin: Begin | None = None
         """Start of the current turn, or else of the next one; None if there is neither."""
         self._timeline = timeline
+        self._address = address
         self._finished = 0
         """Number of messages before the current turn."""
         self._by_id: dict[str, dict[str, Any]] = {}
@@ -317,7 +346,7 @@ class Thread:
             shown["arguments"] = json.dumps(write_exact(entry.call.payload))
 
     def _add(self, entry: UserMessage) -> None:
-        self.messages.append(_of_user(entry.message_id, entry.message))
+        self.messages.append(_of_user(entry.message_id, entry.message, self._address))
 
     def _trim(self) -> None:
         """Keep only the newest messages.
@@ -341,9 +370,9 @@ class Thread:
         return self._by_id[message_id]
 
 
-async def read_thread(run: Run, app: App, feeds: Feeds) -> Thread:
+async def read_thread(run: Run, app: App, feeds: Feeds, address: Address) -> Thread:
     turn = TurnStream(feeds, run, Begin("", None))
-    thread, faults = Thread(turn.tree.top), list[Exception]()
+    thread, faults = Thread(turn.tree.top, address), list[Exception]()
     encoder: Any = AguiEncoder(turn, app, run.id, run.id, [])
     async with aclosing(encoder.transform_stream(_replay_turns(run, thread, encoder, faults))) as events:
         async for event in events:
@@ -374,18 +403,13 @@ async def _replay_turns(
         faults.append(error)
 
 
-def _of_user(message_id: str, message: Message) -> dict[str, Any]:
+def _of_user(message_id: str, message: Message, address: Address) -> dict[str, Any]:
     """Return a message without the context of the page, which is its text documents."""
     content: Any = message.text
     if files := [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]:
-        shown_files = [_file(part) for part in files if part.media_type != "text/plain"]
+        shown_files = [file_content(part, address) for part in files if part.media_type != "text/plain"]
         content = [{"type": "text", "text": content}, *shown_files] if shown_files else content
     return {"id": message_id, "role": "user", "content": content}
-
-
-def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
-    kind, value = ("data", part.data) if part.data else ("url", part.url or "")
-    return {"type": part.type, "source": {"type": kind, "value": value, "mimeType": part.media_type}}
 
 
 async def open_thread(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:

@@ -74,9 +74,10 @@ def result_of(reply: AgentReply) -> CallToolResult:
     links = [
         ResourceLink(
             type="resource_link",
-            name=artifact.kind,
+            name=file.name if (file := artifact.attachment) else artifact.kind,
             uri=ARTIFACTS + quote(artifact.ref, safe=""),
-            mime_type="application/json",
+            mime_type=file.media_type if file else "application/json",
+            size=file.size if file else None,
         )
         for artifact in output.artifacts
         if artifact.ref

@@ -13,7 +13,10 @@ from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service
 
-__all__ = ["MCPEndpoint"]
+__all__ = ["FILE_PATHS", "MCPEndpoint"]
+
+FILE_PATHS = (("params", "arguments", "files", "*", "data"),)
+"""Where the data of files stands in a body."""
 
 GRACE = 5.0
 """Seconds in which a stream must send its result at shutdown. This may take a moment on a busy machine."""

@@ -1,5 +1,6 @@
 """MCP server whose tools are the agents, and whose resources are their artifacts."""
 
+import base64
 import json
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -12,6 +13,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
     ElicitResult,
@@ -31,12 +33,15 @@ from mcp_types import (
 
 from sojourn import __version__
 from sojourn.answers import parse_answer, read_verdict
+from sojourn.attachments import guessed_type
+from sojourn.contracts.attachment import MAX_ATTACHMENTS, AttachmentRecord, attachment_path
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.bodies import file_part, text_part
 from sojourn.http.protocols.mcp.content import (
     ANSWER,
     ARTIFACTS,
@@ -62,6 +67,7 @@ from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls
 from sojourn.http.routes.parameters import RequestScope, ServerStopping
 from sojourn.http.security import audit
+from sojourn.http.security.file_bodies import release_files
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
@@ -72,6 +78,9 @@ PATIENCE = 30.0
 
 MCP hosts wait little longer.
 """
+
+MAX_BLOB_BYTES = 8_000_000
+"""Largest file that is read as a resource, in one answer. A larger one is downloaded by its address."""
 
 INSTRUCTIONS = f"""Each tool is an agent, except for `{ANSWER}`. Call an agent with a `message` that says what is to be done; \
 it may take minutes, and its run goes on if the call ends. The same `session_id` goes on with a conversation; without one \
@@ -93,6 +102,21 @@ _MESSAGE = {
             "type": "string",
             "maxLength": 200,
             "description": "Repeated by a call that is sent again, which then starts nothing new.",
+        },
+        "files": {
+            "type": "array",
+            "maxItems": MAX_ATTACHMENTS,
+            "description": "Files that go with the message.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 200},
+                    "mimeType": {"type": "string", "maxLength": 200},
+                    "data": {"type": "string", "description": "The content in base64."},
+                },
+                "required": ["data"],
+                "additionalProperties": False,
+            },
         },
     },
     "required": ["message"],
@@ -187,8 +211,27 @@ class _Answers:
             then = "Results of tools link to artifacts."
             raise Problem(404, "artifact_not_found", "there is no such resource", then=then, uri=params.uri)
         run = await self._service.run(asking, ref.partition("#")[0])
-        text = json.dumps((await run.artifact(ref)).data, ensure_ascii=False)
+        artifact = await run.artifact(ref)
+        if artifact.attachment:
+            return await self._read_file(asking, run.id, artifact.attachment, params.uri)
+        text = json.dumps(artifact.data, ensure_ascii=False)
         contents = TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
+        return ReadResourceResult(contents=[contents])
+
+    async def _read_file(
+        self, asking: Principal, run_id: str, file: AttachmentRecord, uri: str
+    ) -> ReadResourceResult:
+        if file.size > MAX_BLOB_BYTES:
+            raise Problem(
+                413,
+                "too_large",
+                f"a file of a resource has at most {MAX_BLOB_BYTES:,} bytes",
+                then=f"Get {self._service.prefix}{attachment_path(run_id, file.id)} of the service.",
+                uri=uri,
+            )
+        _, chunks = await self._service.attachment(asking, run_id, file.id)
+        blob = base64.b64encode(b"".join([chunk async for chunk in chunks])).decode()
+        contents = BlobResourceContents(uri=uri, mime_type=file.media_type, blob=blob)
         return ReadResourceResult(contents=[contents])
 
 
@@ -235,15 +278,31 @@ def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:
     return value
 
 
+def _message_of(arguments: dict[str, Any], text: str) -> Message:
+    files = [
+        file_part(
+            str(each.get("mimeType") or guessed_type(str(each.get("name", "")))),
+            data=str(each["data"]),
+            title=each.get("name"),
+        )
+        for each in arguments.get("files", ())
+    ]
+    return Message(role="user", parts=[text_part(text), *files])
+
+
 async def _start(service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]) -> ReplyToken:
     message = _text(arguments, "message")
     if not message:
         raise Problem(422, "invalid_input", "message is missing", then="Give the task for the agent.")
     session_id, key = _text(arguments, "session_id", most=200), _text(arguments, "request_id", most=200)
+    sent = _message_of(arguments, message)
     if session_id:
-        incoming = IncomingMessage(Message.user(message), key)
-        return await deliver_to_session(service, asking, agent_id, session_id, incoming, approves=False)
-    return await start_once(service, asking, agent_id, [Message.user(message)], key)
+        incoming = IncomingMessage(sent, key)
+        token = await deliver_to_session(service, asking, agent_id, session_id, incoming, approves=False)
+    else:
+        token = await start_once(service, asking, agent_id, [sent], key)
+    release_files()
+    return token
 
 
 async def _respond(service: Service, asking: Principal, params: CallToolRequestParams) -> AgentReply:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from sojourn.attachments import comparable
 from sojourn.client.start import messages_at_start
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.principal import Principal
@@ -124,7 +125,7 @@ def _content_of(message: Message) -> list[Any]:
         message.role,
         *(
             part.text.split() if isinstance(part, TextPart) else part.model_dump(mode="json")
-            for part in message.parts
+            for part in comparable(message).parts
         ),
     ]
 

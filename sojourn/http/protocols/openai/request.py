@@ -27,6 +27,7 @@ from sojourn.http.protocols.bodies import file_part, read_message, text_part
 from sojourn.http.protocols.reply_token import MAX_TOKEN
 
 __all__ = [
+    "FILE_PATHS",
     "ChatBody",
     "ChatItem",
     "Metadata",
@@ -38,6 +39,13 @@ __all__ = [
     "error_of",
     "messages_of",
 ]
+
+FILE_PATHS = tuple(
+    (of, "*", "content", "*", *rest)
+    for of in ("messages", "input")
+    for rest in (("image_url",), ("image_url", "url"), ("file_data",), ("file", "file_data"))
+)
+"""Where the data of files stands in a body."""
 
 _READ_ROLES = ("user", "assistant")
 
@@ -52,7 +60,7 @@ _UNREAD_ITEMS = ("function_call", "function_call_output", "custom_tool_call", "c
 _UNREAD_FIELDS = ("tools", "tool_choice", "functions")
 
 _NOTHING: tuple[Any, ...] = (None, [], "none", "auto")
-_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)\Z")
+_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+|sojourn-file:[0-9a-f]{64}:[0-9]+)\Z")
 
 Metadata = Annotated[dict[str, str], Field(max_length=64)]
 ResponseId = Annotated[str, Field(min_length=1, max_length=MAX_TOKEN + 100)]

@@ -32,6 +32,7 @@ from sojourn.http.protocols.reply import AgentReply, failure_of, read, wait_to_e
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.routes.parameters import CurrentScope, RequestScope, Serving
 from sojourn.http.security import audit
+from sojourn.http.security.file_bodies import release_files
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
@@ -75,6 +76,7 @@ async def complete_chat(
     key = key or body.metadata_value("message_id")
     is_once = _is_once(attending, key or body.metadata_value("session_id"))
     reply = AgentReply(await _deliver_chat(service, asking, body, key))
+    release_files()
     audit.bind(run_id=reply.token.run_id)
     warned = _warning_header(body)
     if body.stream:
@@ -116,6 +118,7 @@ async def create_response(
     key = key or body.metadata_value("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
     reply = AgentReply(await _deliver_response(service, asking, body, key))
+    release_files()
     audit.bind(run_id=reply.token.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_ai.ui.vercel_ai.response_types import (
     BaseChunk,
     DataChunk,
+    FileChunk,
     ReasoningDeltaChunk,
     ReasoningStartChunk,
     StartStepChunk,
@@ -29,6 +30,7 @@ from sojourn.contracts.event import AwaitAnsweredEvent, Event, TurnStartedEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
+from sojourn.http.protocols.bodies import file_url
 from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream, replay
 from sojourn.http.protocols.turn_events import Interrupts
 from sojourn.http.protocols.vercel.request import ANSWER
@@ -46,18 +48,21 @@ MAX_MESSAGES = 2_000
 class ChatHistory:
     """The messages of a chat so far, in the form of `UIMessage`."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str, prefix: str = "") -> None:
+        self._run_id = run_id
+        self._prefix = prefix
         self.messages: list[dict[str, Any]] = []
         self._reply: dict[str, Any] = {}
         """The reply under way."""
         self._texts: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
 
-    def say(self, message_id: str, parts: list[dict[str, Any]]) -> None:
+    def say(self, message_id: str, message: Message) -> None:
         """Add a message of the user.
 
         One that steers a turn comes before the reply under way.
         """
+        parts = _parts(message, self._run_id, self._prefix)
         self.messages.append({"id": message_id, "role": "user", "parts": parts})
 
     def begin(self, reply_id: str) -> None:
@@ -89,6 +94,8 @@ class ChatHistory:
                 self._texts[id]["text"] += delta
             case DataChunk(transient=None | False):
                 self._add({"type": chunk.type, "id": chunk.id, "data": chunk.data})
+            case FileChunk(url=url, media_type=media_type):
+                self._add({"type": "file", "mediaType": media_type, "url": url})
             case _:
                 self._fold_call(chunk)
 
@@ -120,10 +127,11 @@ class ChatHistory:
             self._calls[call_id].update(fields)
 
 
-async def read_history(run: Run, feeds: Feeds) -> list[dict[str, Any]]:
+async def read_history(run: Run, feeds: Feeds, prefix: str) -> list[dict[str, Any]]:
+    """Return the messages of a chat. The prefix is that of the service's paths."""
     turn = TurnStream(feeds, run, Begin("", None))
-    history, faults = ChatHistory(), list[Exception]()
-    encoder: Any = VercelEncoder(turn, "", frozenset[str]())
+    history, faults = ChatHistory(run.id, prefix), list[Exception]()
+    encoder: Any = VercelEncoder(turn, "", frozenset[str](), prefix)
     async with aclosing(encoder.transform_stream(_replay(run, history, encoder, faults))) as chunks:
         async for chunk in chunks:
             history.fold(chunk)
@@ -179,10 +187,10 @@ def _divide(
     if question or is_start:
         history.end()
     for entry in said:
-        history.say(entry.message_id, _parts(entry.message))
+        history.say(entry.message_id, entry.message)
     answered = question
     if question and isinstance(event, AwaitAnsweredEvent):
-        history.say(event.message_id or f"{event.event_id}-0", _parts(Message.user(event.text or "")))
+        history.say(event.message_id or f"{event.event_id}-0", Message.user(event.text or ""))
     elif isinstance(event, TurnStartedEvent) and is_start:
         answered = event.message_ids[0]
     if answered:
@@ -190,20 +198,17 @@ def _divide(
         history.begin(f"{ANSWER}{answered}")
 
 
-def _parts(message: Message) -> list[dict[str, Any]]:
-    files = [
-        part
-        for part in message.parts
-        if isinstance(part, (ImagePart, DocumentPart)) and (part.url or part.data)
-    ]
-    return [
-        *([{"type": "text", "text": message.text}] if message.text else []),
-        *(
-            {
-                "type": "file",
-                "mediaType": part.media_type,
-                "url": part.url or f"data:{part.media_type};base64,{part.data or ''}",
-            }
-            for part in files
-        ),
-    ]
+def _parts(message: Message, run_id: str, prefix: str) -> list[dict[str, Any]]:
+    files = [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]
+    text = [{"type": "text", "text": message.text}] if message.text else []
+    return [*text, *(_file(part, file_url(part, run_id, prefix)) for part in files)]
+
+
+def _file(part: ImagePart | DocumentPart, address: str) -> dict[str, Any]:
+    name = part.attachment.name if part.attachment else getattr(part, "title", None)
+    return {
+        "type": "file",
+        "mediaType": part.media_type,
+        "url": address or f"data:{part.media_type};base64,{part.data or ''}",
+        **({"filename": name} if name else {}),
+    }

@@ -17,8 +17,11 @@ from sojourn.http.protocols.bodies import MAX_WAIT_ID, CamelBody, file_part, rea
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
-__all__ = ["ANSWER", "ChatRequest", "VercelBody", "VercelMessage", "card_id", "read"]
+__all__ = ["ANSWER", "FILE_PATHS", "ChatRequest", "VercelBody", "VercelMessage", "card_id", "read"]
 
+
+FILE_PATHS = (("messages", "*", "parts", "*", "url"),)
+"""Where the data of files stands in a body."""
 
 ANSWER = "answer-"
 """Prefix of the assistant message's id. The id of the message, or of the wait, that it answers follows."""

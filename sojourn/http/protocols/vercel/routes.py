@@ -48,7 +48,7 @@ async def send_messages(agent_id: AgentId, body: VercelBody, endpoint: TurnRoute
         if not await _is_reply(service, run, chat):
             chat = chat.as_message()
     turn = await endpoint.begin(agent_id, body.id, chat)
-    encoder = (await load_stream("vercel")).VercelEncoder(turn, chat.message_id, chat.calls)
+    encoder = (await load_stream("vercel")).VercelEncoder(turn, chat.message_id, chat.calls, service.prefix)
     return endpoint.respond(encoder.frames(), turn, HEADERS)
 
 
@@ -70,7 +70,7 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
         return Response(status_code=204)
     begins, message_id = newest
     turn = TurnStream(service.feeds, run, begins)
-    encoder = (await load_stream("vercel")).VercelEncoder(turn, message_id, frozenset[str]())
+    encoder = (await load_stream("vercel")).VercelEncoder(turn, message_id, frozenset[str](), service.prefix)
     return FrameResponse(encoder.frames(), HEADERS)
 
 
@@ -89,7 +89,7 @@ async def read_messages(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     except RunNotFound:
         return JSONResponse([])
     history = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.history")
-    return JSONResponse(await history.read_history(run, service.feeds))
+    return JSONResponse(await history.read_history(run, service.feeds, service.prefix))
 
 
 async def _is_reply(service: Service, run: Run, chat: ChatRequest) -> bool:

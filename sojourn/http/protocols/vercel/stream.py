@@ -11,6 +11,7 @@ from pydantic_ai.ui.vercel_ai import VercelAIEventStream
 from pydantic_ai.ui.vercel_ai.response_types import (
     BaseChunk,
     DataChunk,
+    FileChunk,
     StartStepChunk,
     ToolApprovalRequestChunk,
     ToolInputAvailableChunk,
@@ -26,6 +27,7 @@ from sojourn.http.protocols.turn_events import (
     DENIED,
     CallRepeated,
     CallSettled,
+    FileMade,
     Interrupts,
     RunEvent,
     StatusSnapshot,
@@ -42,9 +44,9 @@ __all__ = ["VercelEncoder"]
 class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
     """Encodes a turn as the assistant's message. The client has some of its calls."""
 
-    def __init__(self, turn: TurnStream, message_id: str, calls: frozenset[str]) -> None:
+    def __init__(self, turn: TurnStream, message_id: str, calls: frozenset[str], prefix: str = "") -> None:
         super().__init__(run_input=None, sdk_version=6, server_message_id=message_id, message_id=message_id)
-        self.bind(turn)
+        self.bind(turn, prefix)
         self._answer_id = message_id
         self._calls = calls
 
@@ -60,23 +62,32 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
             yield DataChunk(type=f"data-{name}", data=event.event, transient=True)
         elif isinstance(event, Stopped):
             yield DataChunk(type="data-stopped", id=event.turn_id, data={"turnId": event.turn_id})
+        elif isinstance(event, FileMade):
+            yield FileChunk(url=self.address(event.file), media_type=event.file.media_type)
         elif isinstance(event, CallRepeated):
-            if (call := event.part).tool_call_id not in self._calls or event.is_edited:
-                yield ToolInputAvailableChunk(
-                    tool_call_id=call.tool_call_id, tool_name=call.tool_name, input=call.args_as_dict()
-                )
+            for chunk in self._repeat(event):
+                yield chunk
         elif isinstance(event, Interrupts):
-            for wait in event.waits:
-                yield DataChunk(
-                    type=_part_of(wait.view), id=wait.id, data={**wait.json, "prompt": wait.prompt}
-                )
-            for chunk in self._cards([each for each in event.waits if each.view.call]):
+            for chunk in self._waits(event.waits):
                 yield chunk
         elif (
             isinstance(event, CallSettled)
             and (call_id := self._call_id(event.run_id, event.result.tool_call_id)) in self._calls
         ):
             yield _output(call_id, event.result)
+
+    def _repeat(self, repeated: CallRepeated) -> Iterator[BaseChunk]:
+        call = repeated.part
+        if call.tool_call_id not in self._calls or repeated.is_edited:
+            yield ToolInputAvailableChunk(
+                tool_call_id=call.tool_call_id, tool_name=call.tool_name, input=call.args_as_dict()
+            )
+
+    def _waits(self, waits: Sequence[ClientWait]) -> Iterator[BaseChunk]:
+        for wait in waits:
+            data = {**wait.json, "prompt": wait.prompt}
+            yield DataChunk(type=_part_of(wait.view), id=wait.id, data=data)
+        yield from self._cards([each for each in waits if each.view.call])
 
     def _cards(self, waits: Sequence[ClientWait]) -> Iterator[BaseChunk]:
         """Yield the calls to approve, each with the arguments that it runs with.
