@@ -76,9 +76,16 @@ async def load_attachments(messages: Sequence[Message], known: Mapping[str, Show
 
 def _hidden(messages: Sequence[Message]) -> dict[str, str]:
     """Return why models get only the lines of some files that tools made, by id."""
-    made: list[Any] = [
-        each for message in messages for result in message.tool_results for each in result.artifacts
+    made = [
+        artifact
+        for message in messages
+        if message.role == "tool"
+        for result in message.tool_results
+        for artifact in result.artifacts
+        if artifact.attachment
     ]
+    if not made:
+        return {}
     found = {
         artifact.attachment.id: f"a child run made it; {_FOR_TOOLS}"
         if artifact.run_link

@@ -154,6 +154,6 @@ async def get_attachment(
     asking: Asking,
     service: Serving,
 ) -> Response:
-    """The content of a file of the run's messages, as its sender sent it: treat name and type as hostile."""
+    """The content of a file that a person sent to the run, or that a tool made: treat name and type as hostile."""
     require(asking, "viewer")
     return await download(service, asking, run_id, attachment_id)
