@@ -218,7 +218,14 @@ def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> E
         return EditVerdict()
     validator = tool.validator
     masked = mask_secrets(validator.schema, payload) if validator.has_secrets else None
-    return EditVerdict(edit=CallEdit(arguments=payload, digest=payload_digest(payload), masked=masked))
+    return EditVerdict(
+        edit=CallEdit(
+            arguments=payload,
+            digest=payload_digest(payload),
+            prompt=prompt_of(tool.spec, payload),
+            masked=masked,
+        )
+    )
 
 
 def _refuse_edit(faults: list[EditFault]) -> EditVerdict:

@@ -66,6 +66,7 @@ def message_of(notice: Notice, public_url: str = "") -> NoticeMessage:
         "For": notice.principal.subject if notice.principal else "",
         "Tool": notice.tool,
         "Run": notice.run_id,
+        "Escalated to": " or ".join(notice.escalated_to),
         "Until": f"{notice.expires_at.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if notice.expires_at else "",
     }
     return NoticeMessage(
@@ -175,7 +176,8 @@ def teams_body(message: NoticeMessage) -> dict[str, Any]:
 def _what_happened(notice: Notice) -> str:
     if notice.kind == "wait":
         rows = (row for row in KINDS.values() if row.event.model_fields["type"].default == notice.await_type)
-        return f"waits for {noun}" if (noun := next((row.record.noun for row in rows), "")) else "waits"
+        waits = "still waits" if notice.escalated else "waits"
+        return f"{waits} for {noun}" if (noun := next((row.record.noun for row in rows), "")) else waits
     match _outcome(notice):
         case "canceled":
             return "was canceled"

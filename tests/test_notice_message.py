@@ -139,3 +139,10 @@ def test_a_message_is_bounded() -> None:
     assert len(json.dumps(slack_body(message), ensure_ascii=False)) < 10_000
     assert len(json.dumps(teams_body(message), ensure_ascii=False).encode()) < 28_000
     assert "…" in message.arguments[-1]
+
+
+def test_an_approval_that_escalates_says_to_whom() -> None:
+    """The message of a call that nobody decided names the roles that may decide now."""
+    message = message_of(ASKED.model_copy(update={"escalated": True, "escalated_to": ["director", "owner"]}))
+    assert message.title == "desk.clerk still waits for an approval"
+    assert "Escalated to: director or owner" in message.plain

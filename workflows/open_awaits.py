@@ -22,7 +22,7 @@ from sojourn.core.run.state import MAX_NOTES
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
 from sojourn.values.frozen import copy_with
-from sojourn.values.timers import LONGEST, WAITS, expiry_timer, limit_duration
+from sojourn.values.timers import LONGEST, WAITS, escalation_timer, expiry_timer, limit_duration
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .continue_as_new import ContinueAsNew
@@ -198,13 +198,38 @@ class OpenAwaits:
 
         while True:
             rest = None if left is None else max(began + left - workflow.now(), timedelta(0))
-            await workflow.wait_condition(stirs, timeout=rest, timeout_summary=expiry_timer(await_id))
+            escalates = self._escalates_in(await_id)
+            is_first = escalates is not None and (rest is None or escalates < rest)
+            purpose = escalation_timer(await_id) if is_first else expiry_timer(await_id)
+            try:
+                await workflow.wait_condition(
+                    stirs, timeout=escalates if is_first else rest, timeout_summary=purpose
+                )
+            except TimeoutError:
+                if not is_first:
+                    raise
+                self._escalate(await_id)
+                continue
             if future.done() or self.room.is_full:
                 return
             if go_on:
                 await go_on.go(future.done)
                 if future.done():  # the run could not continue as new
                     return
+
+    def _escalates_in(self, await_id: str) -> timedelta | None:
+        """Return how long until a wait escalates. None if it does not, or has."""
+        wait = self.waits.open.get(await_id)
+        if not isinstance(wait, AwaitConfirmation) or wait.escalate_after is None or wait.escalated:
+            return None
+        due = self.opened_at[await_id] + limit_duration(wait.escalate_after)
+        return max(due - workflow.now(), timedelta(0))
+
+    def _escalate(self, await_id: str) -> None:
+        self.waits, wait = self.waits.escalated(await_id)
+        if wait is not None:
+            self.notices.waits(wait)
+            self.show()
 
     def _may_go_on(self, go_on: ContinueAsNew | None) -> bool:
         return go_on is not None and self.room.is_long and go_on.may()
@@ -418,6 +443,8 @@ class OpenAwaits:
         self._current.state, settled = self._current.state.settled_by(answer)
         for each in settled:
             self._resolve(each)
+        if not settled:
+            self.show()
 
     def _resolve(self, answer: Answer) -> None:
         if not isinstance(answer, Supplied):

@@ -127,6 +127,8 @@ class Answered:
     """The outcome in one word, such as `approved`."""
     by: str = ""
     """Name of the principal that answered."""
+    left: int = 0
+    """Approvals that the call still needs, if it needs several."""
 
 
 class AlreadyAnswered(Answered):
@@ -181,6 +183,9 @@ async def submit(
     view = wait if isinstance(wait, WaitView) else None
     if view is None and isinstance(answer, Decision):
         view = await _open_call(run, ref.await_id)
+    if view is not None and _has_approved(view, principal, answer):
+        left = view.approvals_needed - len(view.given)
+        return Answered(run.id, view.await_id, answer.outcome, _name(principal, by), left)
     if isinstance(answer, Decision) or not trusted:
         check_may_answer(principal, view or ref, answer)
     _check_bound(ref, wait, answer)
@@ -197,7 +202,7 @@ async def submit(
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
-    return Answered(run.id, await_id, answer.outcome, _name(principal, by))
+    return Answered(run.id, await_id, answer.outcome, _name(principal, by), _approvals_left(view, answer))
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
@@ -210,7 +215,8 @@ def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answ
             raise _missing(principal, USER, wait.run_id)
         return
     if isinstance(wait, WaitView) and wait.call is not None:
-        if why := refusal_of(wait.call, principal, approved=answer.approved):
+        edits = answer.arguments is not None
+        if why := refusal_of(wait.call, principal, approved=answer.approved, edits=edits):
             raise NotApprover(why, run_id=wait.run_id, deciders=describe_deciders(wait.call) or _APPROVERS)
         return
     # A principal with a role that the app defines may repeat a decision that it was able to make.
@@ -414,6 +420,20 @@ def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnsw
         raise InvalidInput(
             f"{ref.await_id}: an approval names the digest of the arguments that were seen", run_id=ref.run_id
         )
+
+
+def _has_approved(view: WaitView, principal: Principal | None, answer: GivenAnswer) -> bool:
+    """Return whether an answer repeats one of several approvals that a call needs."""
+    if view.call is None or not isinstance(answer, Decision) or not answer.approved:
+        return False
+    is_about = answer.arguments is None and answer.digest in (None, "", view.digest)
+    return is_about and any(is_same(each.principal, principal) for each in view.call.given)
+
+
+def _approvals_left(view: WaitView | None, answer: GivenAnswer) -> int:
+    if view is None or not isinstance(answer, Decision) or not answer.approved:
+        return 0
+    return view.approvals_needed - (1 if answer.arguments is not None else len(view.given) + 1)
 
 
 def _check_edit(ref: WaitRef, answer: GivenAnswer) -> None:

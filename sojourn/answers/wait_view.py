@@ -23,6 +23,7 @@ from sojourn.contracts.awaits import (
     AwaitExternalTools,
     ExternalCall,
     KindName,
+    escalates_at,
     expires_at,
 )
 from sojourn.contracts.principal import Principal
@@ -30,7 +31,14 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.clarification import wanted_fields
 from sojourn.core.awaits.confirmation import describe_changes, role_options
-from sojourn.core.awaits.deciding import describe_deciders, is_restricted, may_decide, needed_roles, roles_of
+from sojourn.core.awaits.deciding import (
+    describe_deciders,
+    describe_progress,
+    is_restricted,
+    may_decide,
+    needed_roles,
+    roles_of,
+)
 from sojourn.core.awaits.disclosure import Disclosure, disclose, disclose_changes
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.kinds import KINDS
@@ -232,6 +240,20 @@ class WaitView(_Shape):
     """For whom the call is made; null if it is not known."""
     also_asked_by: list[Asker] = []
     """Who else has asked for it: senders of other messages of the turn, and who asked in the origin of a fork."""
+    approvals_needed: int = 1
+    """How many principals have to approve the call; each counts once."""
+    steps: list[str] = []
+    """The roles that approve in this order; empty for any order."""
+    given: list[Asker] = []
+    """Who has approved so far, if several have to."""
+    escalate_after: timedelta | None = None
+    """After what time without a decision the wait is announced again; null for never."""
+    escalate_to: list[str] = []
+    """The roles that may decide too after that time."""
+    escalated: bool = False
+    """Whether it has been announced again."""
+    escalates_at: datetime | None = None
+    """When it is or was announced again; null for never, and if `since` is null."""
     allows_edits: bool = False
     """Whether an approval may have edited `arguments`, with which the call then runs."""
     stop_asking: str = ""
@@ -347,6 +369,24 @@ class WaitView(_Shape):
         """Whether the tool, or a rule, says who may decide."""
         return self.call is not None and is_restricted(self.call)
 
+    @property
+    def progress(self) -> str:
+        """The approvals so far, such as `1 of 2 approved: ana`. Empty if one is enough."""
+        return describe_progress(self.call) if self.call else ""
+
+    @property
+    def escalation(self) -> str:
+        """When and to whom the wait escalates or has escalated.
+
+        Empty if it does not.
+        """
+        if self.escalate_after is None:
+            return ""
+        to = f" to {' or '.join(map(visible, self.escalate_to))}" if self.escalate_to else ""
+        done = "escalated" if self.escalated else "escalates"
+        when = f" at {self.escalates_at:%Y-%m-%d %H:%M} UTC" if self.escalates_at else ""
+        return f"{done}{to}{when or f' {self.escalate_after} after it was asked'}"
+
     def may_answer(self, principal: Principal) -> bool:
         """Return whether a principal may approve or at least deny."""
         if self.call is None:
@@ -398,6 +438,7 @@ def wait_view(
         since=since,
         expires_after=wait.expires_after,
         expires_at=expires_at(wait, since),
+        escalates_at=escalates_at(wait, since),
         context=context,
         wait=wait,
         attachments=_attachments(wait, run_id) if isinstance(wait, AwaitConfirmation) else [],
@@ -495,6 +536,12 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
         "four_eyes": wait.four_eyes,
         "asked_by": wait.asked_by and _asker(wait.asked_by),
         "also_asked_by": [_asker(each) for each in wait.also_asked_by],
+        "approvals_needed": wait.approvals_needed,
+        "steps": wait.steps,
+        "escalate_after": wait.escalate_after,
+        "escalate_to": wait.escalate_to,
+        "escalated": wait.escalated,
+        "given": [_asker(each.principal) for each in wait.given],
         "allows_edits": wait.allows_edits,
         "stop_asking": wait.stop_asking,
     }

@@ -70,11 +70,16 @@ def _name_of_main(module: ModuleType) -> str | None:
 def check_policy_names(agent: Agent, tools: Collection[str], remote: Collection[str]) -> None:
     """Refuse names in an agent's policy that match no tool, and empty rules."""
     for rule in agent.policy.approval.rules:
-        if not (rule.tools or rule.tags) or not (rule.approvers or rule.four_eyes):
+        says_who = rule.approvers or rule.four_eyes or rule.steps or rule.approvals > 1
+        if not (rule.tools or rule.tags) or not says_who:
             raise DefinitionError(
-                f"agent {agent.id}: an ApprovalRule names tools or tags, and approvers or four_eyes=True, such as "
+                f"agent {agent.id}: an ApprovalRule names tools or tags, and approvers, steps, approvals or four_eyes=True, such as "
                 'ApprovalRule(tools=["ops.devices.*"], approvers=["finance"])'
             )
+    if agent.policy.approval.escalate_to and agent.policy.approval.escalate_after is None:
+        raise DefinitionError(
+            f"agent {agent.id}: escalate_to needs escalate_after, the time after which these roles may decide too"
+        )
     for kind, part in (("RunPolicy", agent.policy), ("ApprovalPolicy", agent.policy.approval)):
         for option, pattern in _patterns(part):
             is_remote = any(pattern.startswith(f"{toolset}.") for toolset in remote)

@@ -8,6 +8,7 @@ from pydantic import Field
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
+from sojourn.contracts.tool_call import CallEdit, GivenApproval
 from sojourn.contracts.tool_spec import ShownTool
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KindName",
     "PlannerQuestion",
     "PlannerWait",
+    "escalates_at",
     "expires_at",
     "record_of",
 ]
@@ -160,6 +162,20 @@ class AwaitConfirmation(Record):
     """Whether a principal with the role `approver` may deny a call with an `approver_check`, without being judged."""
     attachments: list[AttachmentRecord] = []
     """The files that the arguments name; an id stands for their content, so that a decision covers it."""
+    approvals_needed: int = 1
+    """How many principals have to approve the call. Each counts once, and one denial denies it."""
+    steps: list[str] = []
+    """The roles that approve in this order: the next approver needs the role of the next step. Empty means any order."""
+    given: list[GivenApproval] = []
+    """The approvals so far, if several are needed. An edit begins the count anew, with that of its approver."""
+    edit: CallEdit | None = None
+    """The edit of an approver, if further approvals are needed. `payload`, `payload_digest` and `prompt` are those of the edited call."""
+    escalate_after: Expiry | None = None
+    """How long the wait is open until it escalates; None means never."""
+    escalate_to: list[str] = []
+    """Roles that may decide too, once it has escalated. Empty only announces it again."""
+    escalated: bool = False
+    """Whether it has escalated."""
     allows_edits: bool = False
     """Whether an approval may have other arguments, with which the call then runs."""
     stop_asking: str = "run"
@@ -240,6 +256,12 @@ PlannerWait = PlannerQuestion | AwaitExternalTools
 def record_of(kind: str) -> type[Await] | None:
     """Return the record of a kind of wait, or None for one of a newer version."""
     return next((each for each in get_args(Await) if each.kind == kind), None)
+
+
+def escalates_at(wait: Await, since: datetime | None) -> datetime | None:
+    """Return when an open wait escalates or has escalated, or None if it does not."""
+    after = wait.escalate_after if isinstance(wait, AwaitConfirmation) else None
+    return since + after if since and after else None
 
 
 def expires_at(wait: Await, since: datetime | None) -> datetime | None:

@@ -243,6 +243,38 @@ class AwaitAnsweredEvent(BaseEvent):
     """For results from outside: a digest of each one as it was sent, by call id."""
 
 
+class ApprovalGivenEvent(BaseEvent):
+    """One of several approvals that a call needs was given; the wait goes on."""
+
+    type: Literal["approval_given"] = "approval_given"
+    await_id: str
+    """The id of the wait."""
+    confirmation: AwaitConfirmation
+    """The call as it waits now, with all approvals so far. An edit has begun their count anew."""
+    edited_arguments: dict[str, Any] | None = None
+    """The arguments that this approver gave in place of those before; None if they were not edited."""
+    text: str | None = None
+    """The reason."""
+    by: str | None = None
+    """Who approved, by the name in the approval."""
+    identity: str | None = None
+    """The identity of the client that approved, as Temporal records it."""
+    message_id: str | None = None
+    """The id of the message that was the approval, if its sender gave one."""
+    principal: Principal | None = None
+    """The principal who approved, as the sending program had authenticated it."""
+
+
+class ApprovalEscalatedEvent(BaseEvent):
+    """A call had no decision for so long that it was announced again, and further roles may decide; the wait goes on."""
+
+    type: Literal["approval_escalated"] = "approval_escalated"
+    await_id: str
+    """The id of the wait."""
+    confirmation: AwaitConfirmation
+    """The call as it waits now; `escalate_to` has the further roles."""
+
+
 class _Steered(BaseEvent):
     text: str | None = None
     """The reason given."""
@@ -508,6 +540,8 @@ Event: TypeAlias = (
     | ToolResultReceivedEvent
     | ToolEndEvent
     | WaitOpenedEvent
+    | ApprovalGivenEvent
+    | ApprovalEscalatedEvent
     | AwaitAnsweredEvent
     | RunPausedEvent
     | RunResumedEvent

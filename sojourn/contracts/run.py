@@ -125,7 +125,7 @@ class Notice(Record):
     """Something that a run tells once; texts are shortened to 2,000 characters, and the run has the rest."""
 
     id: str
-    """The same each time that the notice is delivered: `<run_id>/wait/<await_id>`, `<run_id>/turn/<turn_id>` or `<run_id>/end`."""
+    """The same each time that the notice is delivered: `<run_id>/wait/<await_id>`, with `/escalated` if it escalates, `<run_id>/turn/<turn_id>` or `<run_id>/end`."""
     kind: NoticeKind
     """What happened."""
     at: datetime
@@ -158,6 +158,10 @@ class Notice(Record):
     """Of an approval: the arguments of the call, one line each, shortened. The values of fields with names such as `password` are left out."""
     expires_at: datetime | None = None
     """Of a wait: when it expires; null for never."""
+    escalated: bool = False
+    """Of an approval: whether it is announced again, since it had no decision in time."""
+    escalated_to: list[str] = []
+    """Of an escalated wait: the roles that may decide too."""
     text: str = ""
     """The question, or the answer."""
     reason: str = ""

@@ -56,6 +56,10 @@ class ApprovalRule(Declaration):
     """Roles of the approvers, who need one of them. Empty leaves it to the tool, else to the role `approver`."""
     four_eyes: bool = False
     """Whether the principals who requested a call may not approve it."""
+    approvals: PositiveInt = 1
+    """How many principals have to approve a call."""
+    steps: list[str] = []
+    """Roles that have to approve a call, one after the other, each by another principal."""
     narrows: bool = False
     """Whether the rule comes from an override, so that its roles only narrow who may decide without it."""
 
@@ -100,6 +104,12 @@ class ApprovalPolicy(Declaration):
     """
     allows_edits: bool = True
     """Whether an approver may edit the arguments of a call. A tool may forbid it too."""
+    approvals: PositiveInt = 1
+    """How many principals have to approve a call that needs an approval."""
+    escalate_after: Expiry | None = None
+    """How long to wait for a decision before it is announced again, and before `escalate_to` may decide too. An override does not change it."""
+    escalate_to: list[str] = []
+    """Roles that may decide too after `escalate_after`."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -143,6 +153,9 @@ class ApprovalPolicy(Declaration):
             rules=_union(self.rules, [self._narrowing(rule) for rule in other.rules]),
             stop_asking=min(self.stop_asking, other.stop_asking, key=_PATIENCE.__getitem__),
             allows_edits=self.allows_edits and other.allows_edits,
+            approvals=max(self.approvals, other.approvals),
+            escalate_after=self.escalate_after,
+            escalate_to=self.escalate_to,
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:

@@ -17,6 +17,7 @@ __all__ = [
     "Approval",
     "ArgumentReading",
     "CallEdit",
+    "GivenApproval",
     "InputForm",
     "InputRequired",
     "ToolCallMeta",
@@ -161,6 +162,8 @@ class CallEdit(Record):
     """All arguments of the call, as it runs."""
     digest: str
     """SHA-256 of the arguments, as the `payload_digest` of a wait."""
+    prompt: str = ""
+    """The question to a further approver, about these arguments."""
     masked: dict[str, Any] | None = None
     """The arguments with their secret values masked, for planners; None if there are none."""
 
@@ -172,6 +175,24 @@ class CallEdit(Record):
         """Return the call as it runs."""
         changes: dict[str, Any] = {"payload": self.arguments, "raw": None, "readings": [], "written": None}
         return call.model_copy(update=changes)
+
+
+class GivenApproval(Record):
+    """One of several approvals of a call."""
+
+    principal: Principal
+    """Who approved, without roles."""
+    by: str | None = None
+    """The name in the approval."""
+    reason: str = ""
+    """The reason."""
+    answer: str = ""
+    """The digest of the approval as it was sent, to recognize a repetition."""
+
+    @property
+    def name(self) -> str:
+        """The name to show."""
+        return self.by or self.principal.subject
 
 
 class Approval(Record):
@@ -195,6 +216,8 @@ class Approval(Record):
     """The reason."""
     scope: str = "call"
     """`call`, or `tool` if an approver released the tool."""
+    given: list[GivenApproval] = []
+    """All approvals in order, if the call needed several; the last one is that of `subject`."""
 
 
 class ToolCallMeta(Record):

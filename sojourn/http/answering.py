@@ -23,7 +23,7 @@ from sojourn.answers import (
 from sojourn.attachments import comparable
 from sojourn.client.run import Run
 from sojourn.client.session import SessionTurn
-from sojourn.contracts.event import AwaitAnsweredEvent
+from sojourn.contracts.event import ApprovalGivenEvent, AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -93,6 +93,8 @@ def is_same_message(delivery: Delivery, message: Message, *, may_have_context: b
     `may_have_context`, documents that the page adds to the message may differ.
     """
     event, opened = delivery.event, delivery.opened
+    if isinstance(event, ApprovalGivenEvent):
+        return read_verdict(message.text).is_approved
     if isinstance(event, AwaitAnsweredEvent):
         if event.approved is not None:
             return event.approved == read_verdict(message.text).is_approved

@@ -13,6 +13,7 @@ __all__ = [
     "Acknowledgement",
     "AgentSummary",
     "Agents",
+    "DecisionAcknowledgement",
     "Me",
     "Outcome",
     "ServiceHealth",
@@ -147,6 +148,13 @@ class Acknowledgement(_Reply):
     """Who did it: who asked."""
     await_id: str | None = None
     """The wait that it settled, or took a part for."""
+
+
+class DecisionAcknowledgement(Acknowledgement):
+    """The acknowledgement of a decision on a call."""
+
+    left: int = 0
+    """Approvals that the call still needs, if it needs several."""
 
 
 class RetryAcknowledgement(Acknowledgement):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import (
+    ApprovalGivenEvent,
     AssistantMessageEvent,
     AwaitAnsweredEvent,
     BaseEvent,
@@ -314,7 +315,10 @@ class WaitEnd:
     @property
     def who(self) -> str:
         """The sender of the answer: the name in it, or else the client's identity."""
-        return self.event.by or self.event.identity or ""
+        last = self.event.by or self.event.identity or ""
+        is_approved = self.event.approved and isinstance(self.wait, AwaitConfirmation)
+        given = self.wait.given if is_approved else []
+        return ", ".join(dict.fromkeys([*(each.name for each in given), *filter(None, [last])]))
 
     @property
     def at(self) -> datetime:
@@ -488,7 +492,7 @@ class EntryChange(NamedTuple):
 class Delivery:
     """A message or answer that a conversation accepted under a message id."""
 
-    event: MessageReceivedEvent | AwaitAnsweredEvent
+    event: MessageReceivedEvent | AwaitAnsweredEvent | ApprovalGivenEvent
     """The message, or the answer to a wait if the message was one."""
     before: str
     """Cursor before the message. For an answer, the cursor after the event that opened the wait."""

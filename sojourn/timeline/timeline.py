@@ -6,6 +6,7 @@ entries. The history has the older ones.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
@@ -597,6 +598,28 @@ class Timeline:
         _trim(self.open_waits, MOST_WAITS)
         _trim(self._waiting, MOST_WAITS)
 
+    def _count_approval(self, event: events.ApprovalGivenEvent) -> None:
+        """Take one of several approvals, after which the call waits on."""
+        opened, entry = self.open_waits.get(event.await_id), self._waiting.get(event.await_id)
+        if opened is None or not isinstance(entry, Call):
+            self._note(event)
+            return
+        if event.message_id:
+            self._deliver(event.message_id, Delivery(event, opened.after, self.cursor))
+        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
+        if event.edited_arguments is not None:
+            entry.call = _edited(entry.call, event.edited_arguments)
+        self._touch(entry)
+
+    def _escalate(self, event: events.ApprovalEscalatedEvent) -> None:
+        """Take the escalation of a call, which waits on."""
+        opened, entry = self.open_waits.get(event.await_id), self._waiting.get(event.await_id)
+        if opened is None or not isinstance(entry, Call):
+            self._note(event)
+            return
+        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
+        self._touch(entry)
+
     def _answer(self, event: events.AwaitAnsweredEvent) -> None:
         opened, entry = self.open_waits.pop(event.await_id, None), self._waiting.pop(event.await_id, None)
         decision = WaitEnd(event, opened)
@@ -639,6 +662,8 @@ class Timeline:
 
     _TAKES: ClassVar[Mapping[type[Any], Callable[[Any, Any], object]]] = {
         events.AgentRunStartedEvent: _start_call,
+        events.ApprovalEscalatedEvent: _escalate,
+        events.ApprovalGivenEvent: _count_approval,
         events.AssistantMessageEvent: _say,
         events.AwaitAnsweredEvent: _answer,
         events.ConversationBranchedEvent: _branch,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
+    ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
     MessageReceivedEvent,
@@ -72,7 +73,7 @@ class TimelineTree:
         self._update_waits(run, event)
         if isinstance(event, AwaitAnsweredEvent) and run.decisions:
             self.decisions.append(run.decisions[-1])
-        if isinstance(event, MessageReceivedEvent | AwaitAnsweredEvent):
+        if isinstance(event, MessageReceivedEvent | AwaitAnsweredEvent | ApprovalGivenEvent):
             self._deliver(run, event)
         return changes
 
@@ -82,7 +83,9 @@ class TimelineTree:
             run_id, depth = self.parents[run_id][0], depth + 1
         return depth
 
-    def _deliver(self, run: Timeline, event: MessageReceivedEvent | AwaitAnsweredEvent) -> None:
+    def _deliver(
+        self, run: Timeline, event: MessageReceivedEvent | AwaitAnsweredEvent | ApprovalGivenEvent
+    ) -> None:
         delivery = run.delivered.get(event.message_id or "")
         if delivery is None or (run is not self.top and isinstance(event, MessageReceivedEvent)):
             return

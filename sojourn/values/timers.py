@@ -3,12 +3,14 @@
 from datetime import timedelta
 
 __all__ = [
+    "ESCALATES",
     "EXPIRES",
     "IDLE",
     "LONGEST",
     "TIME_BUDGET",
     "WAITS",
     "duration_fault",
+    "escalation_timer",
     "expiry_timer",
     "limit_duration",
     "seconds_of",
@@ -32,8 +34,15 @@ WAITS = "the planner waits"
 IDLE = "idle time-out"
 """The timer that fires when a conversation has received no message for long."""
 
+ESCALATES = "escalation of "
+"""The prefix of the timer after which a wait escalates, before the wait's id."""
+
 EXPIRES = "expiry of "
 """The prefix of the timer of a wait, before the wait's id."""
+
+
+def escalation_timer(await_id: str) -> str:
+    return f"{ESCALATES}{await_id}"
 
 
 def expiry_timer(await_id: str) -> str:

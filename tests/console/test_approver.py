@@ -2,6 +2,7 @@
 
 import os
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from sojourn.console.templating import _templates as templates
 from sojourn.console.views.values import MOST_ROWS, arguments_of
 from sojourn.console.views.waits import form_in_place
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.tool_call import GivenApproval
 from sojourn.network import http_client
 from tests.console.approver import json_shown, leaves, table_shown
 from tests.console.office import office
@@ -126,3 +128,34 @@ async def test_the_receipt_shows_what_was_approved(office):
     async with http_client(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
         for run, wait in asked:
             await decide(http, run, wait)
+
+
+def test_the_form_says_how_far_several_approvals_are_and_to_whom_they_escalate():
+    """Who has approved gets no button for it; the next one does, and so does a role to which it has escalated."""
+    given = [GivenApproval(principal=Principal(subject="ana"), by="Ana <b>")]
+    wait = AwaitConfirmation(
+        id="w",
+        tool_call_id="c",
+        tool="a.b.c",
+        payload={"x": 1},
+        payload_digest="d",
+        approvers=["lead", "finance"],
+        approvals_needed=2,
+        steps=["lead", "finance"],
+        given=given,
+        escalate_after=timedelta(hours=2),
+        escalate_to=["director"],
+        escalated=True,
+    )
+    view = form_in_place(wait_view(wait, "r"), lambda _: None)
+    page, shown = templates().from_string(ALONE), {}
+    for name, role in (("ana", "lead"), ("ben", "finance"), ("kim", "director")):
+        visit = Visit(None, None, Principal(subject=name, roles=[role]), Links(""))  # type: ignore[arg-type]
+        shown[name] = page.render(view=view, visit=visit)
+    for html in shown.values():
+        assert "1 of 2 approved: Ana &lt;b&gt;; next: finance" in html
+        assert "Escalated to director 2:00:00 after it was asked" in html
+    assert 'value="approve"' not in shown["ana"]
+    assert "The next approval is another person's." in shown["ana"]
+    assert 'value="approve"' in shown["ben"]
+    assert 'value="approve"' in shown["kim"]

@@ -43,6 +43,9 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         "rules": [],
         "stop_asking": "turn",
         "allows_edits": True,
+        "approvals": 1,
+        "escalate_after": None,
+        "escalate_to": [],
     }
 
 
@@ -81,6 +84,7 @@ def test_the_stricter_rule_counts(subtests: pytest.Subtests) -> None:
         ({"expires_after": None}, {"expires_after": DAY}, {"expires_after": DAY}),
         ({"expires_after": None}, {"expires_after": None}, {}),
         ({"allows_edits": True}, {"allows_edits": False}, {"allows_edits": False}),
+        ({"approvals": 2}, {"approvals": 3}, {"approvals": 3}),
     ]
     for ours, theirs, stricter in rows:
         with subtests.test(str((ours, theirs, stricter))):

@@ -12,6 +12,7 @@ from sojourn import (
     AwaitClosed,
     Client,
     InvalidInput,
+    Principal,
     RunPolicy,
     RunPolicyOverride,
     Toolset,
@@ -19,11 +20,15 @@ from sojourn import (
 )
 from sojourn.contracts import Annotations
 from sojourn.core.run.approval import judge
-from sojourn.errors import ApprovalVoid, DefinitionError
+from sojourn.errors import ApprovalVoid, DefinitionError, NotApprover
 from sojourn.policy import PolicyDecision
 from tests.docs.text_model import TextModel
 
 ASKS = RunPolicy(interrupts_allowed=True)
+
+
+def person(subject: str, *roles: str) -> Principal:
+    return Principal(subject=subject, tenant="acme", roles=list(roles))
 
 
 by_both = pytest.mark.parametrize("archive", ["code", "model"], indirect=True)
@@ -309,7 +314,13 @@ def test_the_tables_are_those_of_the_code(rows):
     """The tables have every field of `ApprovalPolicy`, every value of `asks_for`, and the presets as the code makes them."""
     layers = rows("approvals.md", "## The policy, layer by layer")
     named = [name for cells in layers for name in re.findall(r"`(\w+)`", cells[1])]
-    fields = set(ApprovalPolicy.model_fields) - {"expires_after", "allows_edits"}
+    fields = set(ApprovalPolicy.model_fields) - {
+        "expires_after",
+        "allows_edits",
+        "approvals",
+        "escalate_after",
+        "escalate_to",
+    }
     assert fields <= set(named)
     assert set(named) - fields == {"marked", "turn", "interrupts_allowed"}
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
@@ -351,3 +362,16 @@ async def test_the_recipe_of_four_eyes(serve, archive, capsys):
         "dan does not have the role keeper",
         "bo does not have the role keeper",
     ]
+
+
+async def test_two_roles_approve_in_their_order(serve, archive, status_when):
+    """Under the page's rule a keeper approves a box first, then a director; the tool learns of both."""
+    agent = Agent("archive.payer", planner=archive.clear, uses=[archive.vault], policy=archive.paying)
+    client = await serve(App(agents=[agent]))
+    run = await client.start("archive.payer", "7", principal=person("ana", "user"))
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    with pytest.raises(NotApprover, match="does not have the role keeper, which approves next"):
+        await run.approve(wait, principal=person("dan", "director"))
+    await run.approve(wait, principal=person("kim", "keeper"))
+    await run.approve(wait, principal=person("dan", "director"))
+    assert (await run.result()).text == "box 7 is gone, approved by dan"

@@ -14,6 +14,8 @@ from sojourn.contracts import ToolTelemetry
 from sojourn.core.history.fold import Fold
 from sojourn.events import (
     AgentRunStartedEvent,
+    ApprovalEscalatedEvent,
+    ApprovalGivenEvent,
     AssistantMessageEvent,
     AwaitAnsweredEvent,
     AwaitClarificationEvent,
@@ -91,6 +93,10 @@ def wait_of(event: Event) -> list[str]:
         case AwaitAnsweredEvent():
             decided = [] if event.approved is None else ["approved" if event.approved else "denied"]
             return [event.await_id, *decided, *texts_of(event)]
+        case ApprovalGivenEvent(confirmation=call):
+            return [event.await_id, f"{len(call.given)} of {call.approvals_needed}", call.given[-1].name]
+        case ApprovalEscalatedEvent(confirmation=call):
+            return [event.await_id, *call.escalate_to]
         case _:
             return []
 

@@ -413,6 +413,20 @@ async def approve_edited(run: Run) -> None:
     await handle.signal("provide_confirmation", {**bound, "arguments": {"disk": "z"}})
 
 
+async def approve_by_several(run: Run) -> None:
+    """Approve calls that need two people: one edits, and one may decide once nobody else did."""
+    first, second = await waits(run, 2)
+    ana, ben = (Principal(subject=name, roles=["approver"]) for name in ("ana", "ben"))
+    kim = Principal(subject="kim", roles=["director"])
+    await run.approve(first, principal=ana)
+    await run.approve(first, principal=ben, arguments={"disk": "x"})
+    while not all(getattr(wait, "escalated", False) for wait in (await run.status()).awaits):
+        await asyncio.sleep(0.02)
+    await run.approve(first.id, principal=kim)
+    await run.approve(second, principal=kim, reason="late")
+    await run.approve(second, principal=ana)
+
+
 @contextlib.contextmanager
 def changed() -> Iterator[None]:
     """Declare the tools that destroy otherwise, as a deploy does."""
@@ -1185,6 +1199,16 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=approve_edited,
+    ),
+    "approved_by_several": Scenario(
+        [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
+        policy=RunPolicy(
+            interrupts_allowed=True,
+            approval=ApprovalPolicy(
+                approvals=2, escalate_after=timedelta(milliseconds=300), escalate_to=["director"]
+            ),
+        ),
+        deed=approve_by_several,
     ),
     "approved_for_run": Scenario(
         [

@@ -261,6 +261,8 @@ def _decide(options: DecideOptions) -> int:
             shown=None if options.digest else lines,
             for_run=True if options.for_run else None,
             arguments=decision.arguments,
+            left=done.left or None,
+            then=f"{done.left} more to approve" if done.left else "",
         )
 
     return with_client(send)

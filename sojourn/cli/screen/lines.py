@@ -12,6 +12,8 @@ from sojourn.cli.screen.waits import texts_of
 from sojourn.contracts import wire_names
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
+    ApprovalEscalatedEvent,
+    ApprovalGivenEvent,
     AssistantMessageEvent,
     AwaitAnsweredEvent,
     ConversationBranchedEvent,
@@ -174,6 +176,18 @@ def _answer_lines(event: AwaitAnsweredEvent) -> list[Line]:
     ]
 
 
+def _approval_lines(event: ApprovalGivenEvent) -> list[Line]:
+    count = f"{len(event.confirmation.given)} of {event.confirmation.approvals_needed}"
+    edited = " with changes" if event.edited_arguments is not None else ""
+    return [Line(f"! approved{edited}{_by(event)}{_reason(event)}: {count}", "yellow")]
+
+
+def _escalation_lines(event: ApprovalEscalatedEvent) -> list[Line]:
+    roles = [plain(role) for role in event.confirmation.escalate_to]
+    to = f" to {' or '.join(roles)}" if roles else ""
+    return [Line(f"! no decision after {event.confirmation.escalate_after}: escalated{to}", "yellow")]
+
+
 def decision_lines(decision: WaitEnd) -> list[Line]:
     """Return the lines of a wait's end, with the arguments that an approver changed."""
     changes = [Line(f"    {line}", "yellow") for line in decision.changes]
@@ -244,6 +258,8 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "planner_note": _note,
     "limit_reached": _limit,
     "retries_stopped": _limit,
+    "approval_escalated": _escalation_lines,
+    "approval_given": _approval_lines,
     "policy_decision": _policy_decision,
     "await_answered": _answer_lines,
     "run_continued": _continuation_lines,
@@ -262,7 +278,9 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
 }
 
 
-def _by(event: AwaitAnsweredEvent | MessageWithdrawnEvent | RunPausedEvent | RunResumedEvent) -> str:
+def _by(
+    event: ApprovalGivenEvent | AwaitAnsweredEvent | MessageWithdrawnEvent | RunPausedEvent | RunResumedEvent,
+) -> str:
     name = f" by {name_of(event.by)}" if event.by else ""
     return f"{name} ({_identity(event.identity)})" if event.identity else name
 
@@ -276,7 +294,7 @@ def name_of(name: str) -> str:
     return plain(name) if _PLAIN_NAME.fullmatch(name) else plain(json.dumps(name, ensure_ascii=False))
 
 
-def _reason(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
+def _reason(event: ApprovalGivenEvent | AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     return f": {plain(event.text)}" if event.text else ""
 
 

@@ -112,6 +112,7 @@ def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Discl
     changes = [f"  {line}" for line in wait.changes_in_words]
     if wait.deciders:
         changes.append(f"  decided by {wait.deciders}")
+    changes += [f"  {each}" for each in (wait.progress, wait.escalation) if each]
     tool = f"  {visible(wait.tool or '')}"
     files = [file.line for file in wait.attachments]
     return [*prompt, tool, *changes, *(f"    {line}" for line in (*shown.lines, *files)), *cut], shown

@@ -234,6 +234,8 @@ def _confirmation(visit: Visit, view: WaitForm) -> str:
     if done not in DONE:
         return ""
     if view.found is not None:
+        if done.startswith("approve") and view.wait.given:
+            return f"{DONE[done]}. {view.wait.progress}"
         return "Saved. Waiting for the other results" if done == "provide" else ""
     if view.ended is None or verdict_word(view.ended) != VERDICTS[done]:
         return ""

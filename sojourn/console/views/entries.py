@@ -116,6 +116,12 @@ def _note_of_run(event: events.Event) -> NoteText:
             return NoteText(
                 "link", f"The beginning is missing: Temporal deleted {executions} earlier executions"
             )
+        case events.ApprovalGivenEvent(text=text, by=by, confirmation=call):
+            count = f"Approval {len(call.given)} of {call.approvals_needed}"
+            return NoteText("note", count, text or "", by or "")
+        case events.ApprovalEscalatedEvent(confirmation=call):
+            to = f" to {' or '.join(call.escalate_to)}" if call.escalate_to else ""
+            return NoteText("note", f"Escalated{to}")
         case events.AwaitAnsweredEvent(text=text, by=by):
             return NoteText("note", describe_verdict(event).capitalize(), text or "", by or "")
         case _:

@@ -197,6 +197,8 @@ class WaitForm:
             self.changes,
             self.consequences,
             self.wait.deciders,
+            self.wait.progress,
+            self.wait.escalated,
             self.wait.stop_asking,
             calls,
         )

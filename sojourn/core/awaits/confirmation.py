@@ -10,7 +10,7 @@ from typing import Any, cast
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tasks import EditVerdict
-from sojourn.contracts.tool_call import CallEdit, ToolRequest
+from sojourn.contracts.tool_call import CallEdit, GivenApproval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import APPROVAL_VOID
@@ -18,9 +18,11 @@ from sojourn.contracts.wire_names import PROVIDE_CONFIRMATION
 from sojourn.core.awaits.deciding import (
     NOT_APPROVER,
     describe_deciders,
+    describe_progress,
     is_restricted,
     needed_roles,
     refusal_of,
+    refusal_of_count,
 )
 from sojourn.core.awaits.disclosure import (
     describe_expiry,
@@ -31,7 +33,7 @@ from sojourn.core.awaits.disclosure import (
     join_lines,
 )
 from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
-from sojourn.core.awaits.principals import PRINCIPAL, principal_of
+from sojourn.core.awaits.principals import PRINCIPAL, principal_of, without_roles
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
@@ -44,6 +46,7 @@ __all__ = [
     "VOID",
     "Decided",
     "confirmation_digest",
+    "count_approval",
     "deny",
     "deny_by_decision",
     "describe_changes",
@@ -99,6 +102,8 @@ class Decided:
     """The edit as it takes effect, once it is checked."""
     at: datetime | None = None
     """When the run received it; only the run itself records that."""
+    given: tuple[GivenApproval, ...] = ()
+    """All approvals, this one included, if the call needed several."""
     is_release: bool = False
     """Whether it follows from the end of the asking about the tool."""
 
@@ -141,7 +146,12 @@ def read_confirmation(
     principal = principal_of(fields)
     if isinstance(principal, Refused):
         return principal
-    why = refusal_of(call, principal, approved=approved) if channel != "accepted" else None
+    edits = arguments is not None
+    why = (
+        refusal_of(call, principal, approved=approved, edits=edits)
+        if channel != "accepted"
+        else refusal_of_count(call, principal, approved=approved, edits=edits)
+    )
     if why:
         return Refused(why, NOT_APPROVER)
     return Decided(call.id, approved, reason, by, scope, principal, arguments)
@@ -188,6 +198,24 @@ def _read_edit(
     return arguments
 
 
+def count_approval(wait: AwaitConfirmation, decided: Decided) -> AwaitConfirmation:
+    """Return a wait with a further approval. An edit begins their count anew."""
+    assert decided.principal is not None
+    given = GivenApproval(
+        principal=without_roles(decided.principal) or decided.principal,
+        by=decided.by,
+        reason=decided.reason,
+        answer=decided.digest,
+    )
+    edit = decided.edit
+    if edit is None:
+        return wait.model_copy(update={"given": [*wait.given, given]})
+    changes = {"payload": edit.arguments, "payload_digest": edit.digest, "prompt": edit.prompt}
+    # With other arguments it is another call, which repeats none.
+    other = {"outcome_unknown": False, "other_call": ""}
+    return wait.model_copy(update={"given": [given], "edit": edit, **changes, **other})
+
+
 def confirmation_digest(fields: Mapping[str, Any]) -> str:
     """Return the digest that `Decided` would have for a message."""
     return _digest_of(fields.get("approved"), fields.get("scope") or "call", fields.get(EDIT))
@@ -226,7 +254,8 @@ def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:
 def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     """Format a call in Markdown for Temporal's screens, with its commands."""
     seen = disclose(wait.payload)
-    who = f"Decides: {describe_deciders(wait)}." if is_restricted(wait) else ""
+    progress = describe_progress(wait)
+    who = f"Decides: {describe_deciders(wait)}.{progress and f' {progress}.'}" if is_restricted(wait) else ""
     shown = [
         visible(wait.prompt),
         visible(wait.tool),
@@ -293,7 +322,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
         visible(wait.prompt),
         visible(wait.tool),
         *describe_changes(wait),
-        *filter(None, [describe_deciders(wait)]),
+        *filter(None, [describe_deciders(wait), describe_progress(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
     ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:

@@ -15,6 +15,7 @@ __all__ = [
     "ask_in_fork",
     "combine_roles",
     "describe_deciders",
+    "describe_progress",
     "has_asked",
     "has_decided",
     "is_judged",
@@ -23,7 +24,9 @@ __all__ = [
     "may_look",
     "needed_roles",
     "refusal_of",
+    "refusal_of_count",
     "roles_of",
+    "takes_over",
 ]
 
 APPROVER = "approver"
@@ -82,7 +85,8 @@ def combine_roles(
 
 
 def is_restricted(wait: AwaitConfirmation) -> bool:
-    return bool(wait.approvers or wait.narrowed_to or wait.approver_check or wait.four_eyes)
+    by_roles = wait.approvers or wait.narrowed_to or wait.approver_check
+    return bool(by_roles or wait.four_eyes or wait.approvals_needed > 1)
 
 
 def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
@@ -95,6 +99,11 @@ def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved:
 
 def _denies_by_role(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
     return wait.role_denies and not approved and principal is not None and APPROVER in principal.roles
+
+
+def takes_over(wait: AwaitConfirmation, principal: Principal) -> bool:
+    """Return whether a principal has a role to which a wait has escalated."""
+    return wait.escalated and any(role in principal.roles for role in wait.escalate_to)
 
 
 def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
@@ -145,6 +154,9 @@ def describe_deciders(wait: AwaitConfirmation) -> str:
     by_role = [f"the role {_list_roles(roles)}" for roles in needed_roles(wait)]
     has = "and who has" if by_check else "a principal who has"
     who = " ".join([*by_check, *([f"{has} {_join_clauses(by_role)}"] if by_role else [])])
+    if wait.escalated and wait.escalate_to:
+        who = f"{who} or, since nobody decided in time, the role {_list_roles(wait.escalate_to)}"
+    who = f"{who}{_count(wait)}"
     if not wait.four_eyes:
         return who
     askers = [each.subject for each in (wait.asked_by, *wait.also_asked_by) if each]
@@ -153,15 +165,41 @@ def describe_deciders(wait: AwaitConfirmation) -> str:
     )
 
 
-def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> bool:
+def describe_progress(wait: AwaitConfirmation) -> str:
+    """Describe the approvals so far, such as `1 of 2 approved: ana`.
+
+    Empty if one is enough.
+    """
+    if wait.approvals_needed == 1:
+        return ""
+    names = ", ".join(visible(each.name) for each in wait.given)
+    counted = f"{len(wait.given)} of {wait.approvals_needed} approved"
+    nexts = wait.steps[len(wait.given) : len(wait.given) + 1]
+    then = f"; next: {visible(nexts[0])}" if nexts else ""
+    return f"{counted}{f': {names}' if names else ''}{then}"
+
+
+def _count(wait: AwaitConfirmation) -> str:
+    if wait.approvals_needed == 1:
+        return ""
+    steps = f", in this order: {', '.join(visible(role) for role in wait.steps)}" if wait.steps else ""
+    return f", by {wait.approvals_needed} people{steps}"
+
+
+def may_decide(
+    wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True, edits: bool = False
+) -> bool:
     """Return whether a principal may decide, as far as roles say."""
-    return refusal_of(wait, principal, approved=approved) is None
+    return refusal_of(wait, principal, approved=approved, edits=edits) is None
 
 
-def refusal_of(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> str | None:
+def refusal_of(
+    wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True, edits: bool = False
+) -> str | None:
     """Return why a principal may not decide, as a clause, or None if it may.
 
-    Only roles, tenant and four eyes are checked, not the tool's own function.
+    Only roles, tenant, four eyes and earlier approvals are checked, not the tool's own function. With
+    `edits` the principal edits the arguments, so that the count of approvals begins anew.
     """
     if principal is None:
         if not is_restricted(wait):
@@ -172,12 +210,27 @@ def refusal_of(wait: AwaitConfirmation, principal: Principal | None, *, approved
         )
     if wait.one_tenant and wait.asked_by and principal.tenant != wait.asked_by.tenant:
         return f"{principal.subject} is of {_tenant(principal)}, and the run is of {_tenant(wait.asked_by)}"
-    if not _denies_by_role(wait, principal, approved=approved):
+    if not _denies_by_role(wait, principal, approved=approved) and not takes_over(wait, principal):
         for roles in needed_roles(wait):
             if not any(role in principal.roles for role in roles):
                 return f"{principal.subject} does not have the role {_list_roles(roles)}"
     if approved and wait.four_eyes and has_asked(wait, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
+    return refusal_of_count(wait, principal, approved=approved, edits=edits)
+
+
+def refusal_of_count(
+    wait: AwaitConfirmation, principal: Principal | None, *, approved: bool, edits: bool
+) -> str | None:
+    """Return why an approval does not count beside those that were given, or None."""
+    if principal is None or not approved:
+        return None
+    given = [] if edits else wait.given
+    if any(is_same(each.principal, principal) for each in given):
+        return f"{principal.subject} has approved this call, which takes the approval of another person too"
+    role = wait.steps[len(given)] if len(given) < len(wait.steps) else None
+    if role is not None and role not in principal.roles and not takes_over(wait, principal):
+        return f"{principal.subject} does not have the role {visible(role)}, which approves next"
     return None
 
 

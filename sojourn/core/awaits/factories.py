@@ -71,7 +71,13 @@ def confirm_again(
         name: getattr(first, name)
         for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
     }
-    of_call["allows_edits"] = confirm.allows_edits and first.allows_edits
+    of_call |= {
+        "escalate_after": first.escalate_after,
+        "escalate_to": first.escalate_to,
+        "allows_edits": confirm.allows_edits and first.allows_edits,
+        "approvals_needed": max(confirm.approvals_needed, first.approvals_needed),
+        "steps": first.steps,
+    }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:
         return warn_of_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
@@ -137,6 +143,7 @@ def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
         edited=edit is not None,
         reason=decided.reason,
         scope="tool" if decided.is_release else decided.scope,
+        given=list(decided.given),
     )
 
 

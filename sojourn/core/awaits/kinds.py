@@ -222,7 +222,7 @@ class Details:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, tuple[Await, str]] = {}
 
     def of(self, waits: Mapping[str, Await], paused: str | None = None) -> str:
         """Format the open waits, with the commands that answer them.
@@ -234,8 +234,12 @@ class Details:
             reason = [fence(paused)] if paused else []
             parts += ["**Paused.**", *reason, fence_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
         first = list(islice(waits.values(), MAX_SHOWN))
-        self._texts = {wait.id: self._texts.get(wait.id) or format_wait(self._run_id, wait) for wait in first}
-        parts += self._texts.values()
+        self._texts = {wait.id: (wait, self._text_of(wait)) for wait in first}
+        parts += [text for _, text in self._texts.values()]
         if len(waits) > MAX_SHOWN:
             parts.append(f"... and {len(waits) - MAX_SHOWN} more.")
         return "\n\n".join(parts)
+
+    def _text_of(self, wait: Await) -> str:
+        known, text = self._texts.get(wait.id, (None, ""))
+        return text if known is wait else format_wait(self._run_id, wait)

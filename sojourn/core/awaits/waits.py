@@ -5,7 +5,7 @@ makes events of the waits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeGuard, cast
 
@@ -15,11 +15,12 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool
-from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.confirmation import Decided, count_approval
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied, result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, digest_of_answer, kind_of, read_answer
+from sojourn.core.awaits.principals import is_same, principal_of
 from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
 
@@ -112,6 +113,17 @@ class Waits:
             parts = {**parts, await_id: _Parts(added)}
         return copy_with(self, open={**self.open, await_id: added}, parts=parts), added
 
+    def escalated(self, await_id: str) -> tuple["Waits", AwaitConfirmation | None]:
+        """Return the waits with an escalated one, and that one.
+
+        None in its place if it is not open, or has escalated before.
+        """
+        wait = self.open.get(await_id)
+        if not isinstance(wait, AwaitConfirmation) or wait.escalated:
+            return self, None
+        late = wait.model_copy(update={"escalated": True})
+        return copy_with(self, open={**self.open, await_id: late}), late
+
     def of_call(self, tool_call_id: str | None) -> Await | None:
         """Return the open wait for a person's answer about a call, or None.
 
@@ -153,6 +165,8 @@ class Waits:
             (wait,) = of_kind  # a recorded message was accepted if no other wait of its kind was open
         if wait is None or wait not in of_kind:
             return self._not_open(await_id, fields, known, of_kind, channel)
+        if isinstance(wait, AwaitConfirmation) and _was_given(wait, known, fields):
+            return Repeated(wait.id)
         answer = read_answer(wait, fields, channel)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
@@ -162,9 +176,14 @@ class Waits:
         """Return the waits after an accepted answer, and all answers that follow from it.
 
         The accepted answer comes first. An approval of a whole tool approves the other open calls of that
-        tool too.
+        tool too. There is none yet if the call needs further approvals.
         """
         wait = self.open[answer.await_id]
+        if isinstance(answer, Decided) and answer.approved and _counts(wait, answer):
+            counted = count_approval(cast("AwaitConfirmation", wait), answer)
+            if len(counted.given) < counted.approvals_needed:
+                return copy_with(self, open={**self.open, wait.id: counted}), []
+            answer = replace(answer, edit=counted.edit, given=tuple(counted.given))
         if isinstance(answer, Supplied):
             return self._with_parts(self.parts[answer.await_id].supplied(answer.results)), [answer]
         after = self.closed(answer.await_id, answer)
@@ -359,6 +378,22 @@ class _Parts:
 
     def settled(self, tool_call_id: str) -> "_Parts":
         return copy_with(self, done=self.done | {tool_call_id})
+
+
+def _counts(wait: Await, answer: Decided) -> bool:
+    """Return whether an approval is one of several that a call needs."""
+    several = isinstance(wait, AwaitConfirmation) and wait.approvals_needed > 1
+    return several and answer.principal is not None
+
+
+def _was_given(wait: AwaitConfirmation, kind: WaitKind, fields: dict[str, Any]) -> bool:
+    """Return whether a decision repeats one of the approvals so far."""
+    if not wait.given:
+        return False
+    digest, principal = digest_of_answer(kind, fields), principal_of(fields)
+    return isinstance(principal, Principal) and any(
+        each.answer == digest and is_same(each.principal, principal) for each in wait.given
+    )
 
 
 def _fits(released: Released, wait: AwaitConfirmation, *, by_name: bool) -> bool:

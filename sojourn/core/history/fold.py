@@ -59,7 +59,7 @@ from sojourn.core.run.totals import add_telemetry, add_totals, read_child_spent
 from sojourn.core.run.turns import end_turn, interrupt_turn, join_turn, open_turn
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.values.frozen import copy_with
-from sojourn.values.timers import EXPIRES, TIME_BUDGET, WAITS
+from sojourn.values.timers import ESCALATES, EXPIRES, TIME_BUDGET, WAITS
 from sojourn.values.undecodable import Undecodable
 
 __all__ = ["END", "Fold", "HistoryRecord"]
@@ -552,6 +552,8 @@ class Fold:
             self._end_sleep(record, is_over=True)
         elif record.name.startswith(EXPIRES):
             yield from self._waits.expire(record)
+        elif record.name.startswith(ESCALATES):
+            yield from self._waits.escalate(record)
 
     def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._step.is_canceling, self._step.reason = True, record.value

@@ -6,6 +6,8 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
+    ApprovalEscalatedEvent,
+    ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
     MessageReceivedEvent,
@@ -63,7 +65,7 @@ from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
 from sojourn.core.run.turns import close_question, interrupt_turn, receive_message, withdraw_message
 from sojourn.values.frozen import copy_with
-from sojourn.values.timers import EXPIRES
+from sojourn.values.timers import ESCALATES, EXPIRES
 
 __all__ = ["WaitFold"]
 
@@ -276,6 +278,8 @@ class WaitFold:
         self._fold.state, settled = self._fold.state.settled_by(answer)
         for one_answer in settled:
             yield from self._settle(record, one_answer)
+        if isinstance(answer, Decided) and not settled:
+            yield self._count_approval(record, answer)
         yield from self._continue_after(record, question, answer)
 
     def _continue_after(
@@ -305,7 +309,7 @@ class WaitFold:
         if answer.code:
             fields |= {"code": answer.code}
         approved = answer.approved if isinstance(answer, Decided) else None
-        if isinstance(answer, Decided) and answer.edit:
+        if isinstance(answer, Decided) and answer.edit and answer.arguments is not None:
             fields |= {"edited_arguments": answer.edit.arguments}
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
@@ -319,6 +323,21 @@ class WaitFold:
             denied = deny_by_decision(known[0], answer)
             yield from self._step.end_unstarted(record, *known, denied)
 
+    def _count_approval(self, record: HistoryRecord, answer: Decided) -> Event:
+        """Return the event of one of several approvals."""
+        return self._fold.event(
+            record,
+            ApprovalGivenEvent,
+            await_id=answer.await_id,
+            confirmation=self._step.waits.open[answer.await_id],
+            edited_arguments=answer.edit and answer.edit.arguments,
+            text=answer.text,
+            by=answer.by,
+            identity=record.identity or None,
+            message_id=record.message_id or None,
+            principal=answer.principal,
+        )
+
     def expire(self, record: HistoryRecord) -> Iterator[Event]:
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
@@ -328,6 +347,13 @@ class WaitFold:
         yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
         yield from self._step.expire(record, wait)
         yield from self._continue_after(record, wait, None)
+
+    def escalate(self, record: HistoryRecord) -> Iterator[Event]:
+        """Announce a call that has waited too long for a decision."""
+        await_id = record.name.removeprefix(ESCALATES)
+        self._step.waits, wait = self._step.waits.escalated(await_id)
+        if wait is not None:
+            yield self._fold.event(record, ApprovalEscalatedEvent, await_id=await_id, confirmation=wait)
 
     # Steering.
 

@@ -21,7 +21,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run_policy import ApprovalPolicy
+from sojourn.contracts.run_policy import ApprovalPolicy, ApprovalRule
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import combine_roles
@@ -244,11 +244,21 @@ def approvers_of(
     of the tool's author have no role in common.
     """
     rules = approval.rules_for(spec.id, spec.tags)
-    lists = [spec.approvers, *(rule.approvers for rule in rules if not rule.narrows)]
+    lists = [spec.approvers, *(roles_of_rule(rule) for rule in rules if not rule.narrows)]
     if spec.id == APPROVE and payload:
         lists.append(payload.get("approvers") or [])
-    narrowing = [rule.approvers for rule in rules if rule.narrows]
+    narrowing = [roles_of_rule(rule) for rule in rules if rule.narrows]
     return combine_roles(lists, narrowing, has_check=bool(spec.approver_check))
+
+
+def roles_of_rule(rule: ApprovalRule) -> list[str]:
+    """Return the roles of a rule. An approver needs one of them."""
+    return rule.approvers or list(dict.fromkeys(rule.steps))
+
+
+def steps_of(rules: Sequence[ApprovalRule]) -> list[str]:
+    """Return the roles that approve one after the other, by all rules."""
+    return list(dict.fromkeys(role for rule in rules for role in rule.steps))
 
 
 def asks_person(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
@@ -281,6 +291,9 @@ def confirmation_of(
     """
     rules = approval.rules_for(spec.id, spec.tags)
     approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])
+    steps = steps_of(rules)
+    needed = max(approval.approvals, len(steps), *(rule.approvals for rule in rules))
+    is_single = is_always or spec.approver_check or needed > 1
     return AwaitConfirmation(
         id=confirmation_id(call.tool_call_id),
         tool_call_id=call.tool_call_id,
@@ -296,6 +309,8 @@ def confirmation_of(
         shown=shown_tool(spec),
         changes=changes or [],
         expires_after=approval.expires_after,
+        escalate_after=approval.escalate_after,
+        escalate_to=approval.escalate_to,
         approvers=approvers,
         narrowed_to=narrowed_to,
         approver_check=spec.approver_check,
@@ -306,7 +321,9 @@ def confirmation_of(
         also_asked_by=list(also_asked_by),
         one_tenant=True,
         role_denies=bool(spec.approver_check),
-        stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,
+        stop_asking="never" if is_single else approval.stop_asking,
+        approvals_needed=needed,
+        steps=steps,
         allows_edits=approval.allows_edits and takes_edits(spec),
     )
 

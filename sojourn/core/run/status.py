@@ -56,8 +56,12 @@ MAX_LINE = 500
 
 
 def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
-    return _notice(run_id, state, "wait", wait.id, at).model_copy(
+    escalated_to = wait.escalate_to if isinstance(wait, AwaitConfirmation) and wait.escalated else None
+    of = wait.id if escalated_to is None else f"{wait.id}/escalated"
+    return _notice(run_id, state, "wait", of, at).model_copy(
         update={
+            "escalated": escalated_to is not None,
+            "escalated_to": escalated_to or [],
             "await_id": wait.id,
             "await_type": kind_of(wait).event.model_fields["type"].default,
             "text": clip(wait.summary, MAX_TEXT),

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from sojourn.answers import WaitView, wait_view
 from sojourn.contracts.event import (
+    ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
     MessageReceivedEvent,
@@ -180,13 +181,15 @@ class AgentReply:
 
     def answer_to(self, message_id: str) -> Delivery | None:
         delivery = self.tree.delivered.get(message_id)
-        return delivery if delivery and isinstance(delivery.event, AwaitAnsweredEvent) else None
+        is_answer = delivery and isinstance(delivery.event, AwaitAnsweredEvent | ApprovalGivenEvent)
+        return delivery if is_answer else None
 
     def take(self, event: Event, cursor: str) -> str:
         """Take the next event, and return its addition to the text."""
         before, changes = len(self.text), self.tree.feed(event, cursor)
         self.at = event.time
-        if isinstance(event, AwaitAnsweredEvent) and event.message_id == self.token.message_id:
+        is_answer = isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent)
+        if is_answer and event.message_id == self.token.message_id:
             self._is_answer = True
         if isinstance(event, MessageWithdrawnEvent) and event.message_id == self.token.message_id:
             error = ToolError.new("the message was withdrawn", code="withdrawn")
@@ -228,6 +231,8 @@ class AgentReply:
             if self.state in ("open", "asked"):
                 self.wait = next(iter(self.waits), None)
                 self.state = "asked" if self.wait else "open"
+        elif isinstance(event, ApprovalGivenEvent):  # the call waits on, for a further approval
+            self._ask(wait_view(event.confirmation, event.run_id))
         elif opened := self.tree.wait_opened_by(event):
             view = wait_view(opened.wait, opened.run_id, since=opened.since)
             if view.is_for_people:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sojourn.answers import open_waits, wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
+    ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
     MessageWithdrawnEvent,
@@ -162,8 +163,12 @@ class TurnStream:
         if opened := self.tree.wait_opened_by(event):
             waits = client_waits(wait_view(opened.wait, opened.run_id), self.run.id)
             self._ids[opened.run_id, opened.wait.id] = [each.id for each in waits]
-        elif isinstance(event, AwaitAnsweredEvent):
-            self._unanswered -= set(self._ids.get((event.run_id, event.await_id), ()))
+        elif isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent):
+            key = (event.run_id, event.await_id)
+            self._unanswered -= set(self._ids.get(key, ()))
+            if isinstance(event, ApprovalGivenEvent):  # an edit has bound the wait to other arguments
+                view = wait_view(event.confirmation, event.run_id)
+                self._ids[key] = [each.id for each in client_waits(view, self.run.id)]
         elif isinstance(event, ToolResultReceivedEvent):
             bound = f"#{event.tool_call_id}"
             ids = [id for (run_id, _), ids in self._ids.items() if run_id == event.run_id for id in ids]

@@ -63,7 +63,14 @@ __all__ = [
 DENIED = "denied"
 """Code of a call that no principal may run, or that a person did not approve."""
 
-_FORWARDED = {"agent_run_started", "tool_retry", "tool_update", "turn_steered"}
+_FORWARDED = {
+    "agent_run_started",
+    "approval_escalated",
+    "approval_given",
+    "tool_retry",
+    "tool_update",
+    "turn_steered",
+}
 """Types of events that change a call or a turn, and that no protocol has a term for."""
 
 _NOT_FORWARDED = {"await_answered", "run_continued", "run_started"}

@@ -117,6 +117,7 @@ def chat_text(view: WaitView) -> str:
     block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines, *files])
     changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []
     deciders = [inert(f"It is decided by {view.deciders}.")] if view.deciders else []
+    deciders += [inert(f"{each}.") for each in (view.progress, view.escalation) if each]
     prompt = inert(view.prompt or view.title or "May this call run?")
     return "\n\n".join([fence(block), *changed, prompt, *deciders])
 

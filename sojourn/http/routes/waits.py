@@ -13,7 +13,7 @@ from sojourn.contracts.awaits import KindName
 from sojourn.contracts.principal import Principal
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
-from sojourn.http.replies import Acknowledgement, WaitPage
+from sojourn.http.replies import Acknowledgement, DecisionAcknowledgement, WaitPage
 from sojourn.http.routes.parameters import (
     KnownQueryRoute,
     Limit,
@@ -46,7 +46,7 @@ async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Servi
 
 @routes.post(
     "/v1/runs/{run_id:path}/approvals",
-    response_model=Acknowledgement,
+    response_model=DecisionAcknowledgement,
     responses=problems(400, 404, 409),
     summary="Decide on a call",
 )
@@ -70,9 +70,10 @@ async def _acknowledge(
     service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.submission)
-    return json_of(
-        Acknowledgement(run_id=done.run_id, done=done.outcome, by=asking.subject, await_id=done.await_id)
-    )
+    known = {"run_id": done.run_id, "done": done.outcome, "by": asking.subject, "await_id": done.await_id}
+    if isinstance(body, ApprovalBody):
+        return json_of(DecisionAcknowledgement(**known, left=done.left))
+    return json_of(Acknowledgement(**known))
 
 
 @routes.get("/v1/waits", response_model=WaitPage, responses=problems(), summary="List open waits")

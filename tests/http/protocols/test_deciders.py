@@ -102,6 +102,12 @@ app = App(
         ),
         Agent("desk.asker", planner=plan_asked, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
         Agent("desk.clerk", planner=plan, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
+        Agent(
+            "desk.pair",
+            planner=plan_refund,
+            uses=[pay_tools],
+            policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(approvals=2)),
+        ),
     ]
 )
 
@@ -466,3 +472,32 @@ async def test_a_rule_shows_the_call_that_a_function_judges(post, until):
     answers = [(await post(who, path, body)).status_code for who in (RIGHT, "kim@acme", guard, kim)]
     assert answers == [404, 404, 403, 200]
     assert "opened" in (await post.client.get_run(run_id).result()).text
+
+
+async def test_two_approvers_decide_over_the_api_and_agui(post):
+    """After the first approval the interrupt is there again and says how far it is; the second one of another person runs the call."""
+    session, other = uuid.uuid4().hex, "fay@acme+finance"
+    path, headers, body = of_desk("agui", session, session, "pair", message_id="m-0")
+
+    def told(answer: Any) -> list[Any]:
+        return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+
+    (asked,) = told(await post(ANA, path, body, headers))[-1]["outcome"]["interrupts"]
+    resume = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+    decided = {**body, "resume": [resume]}
+    for _ in range(2):  # the same answer again is the same
+        first = told(await post(RIGHT, path, decided, headers))
+        (again,) = first[-1]["outcome"]["interrupts"]
+        assert again["id"] == asked["id"]
+        assert [each["subject"] for each in again["metadata"]["given"]] == ["fin"]
+    wait = await the_wait(post, session)
+    assert (wait["approvals_needed"], [each["subject"] for each in wait["given"]]) == (2, ["fin"])
+    decision = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]}
+    mine = await post(RIGHT, f"/v1/runs/{wait['run_id']}/approvals", {**decision, "reason": "once more"})
+    assert (mine.status_code, mine.json()["left"]) == (200, 1)
+    done = await post(other, f"/v1/runs/{wait['run_id']}/approvals", decision)
+    assert (done.status_code, done.json()["left"]) == (200, 0)
+    results = [
+        each for each in told(await post(ANA, path, body, headers)) if each["type"] == "TOOL_CALL_RESULT"
+    ]
+    assert [each["content"] for each in results] == [f"refunded {session}"]
