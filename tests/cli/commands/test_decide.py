@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sojourn import Principal
+from sojourn import ApprovalPolicy, Principal, RunPolicyOverride
 
 
 def unwrapped(text: str) -> str:
@@ -259,3 +259,19 @@ async def test_as_is_of_the_runs_tenant(served):
 def unwrapped_words(text: str) -> str:
     """A screen in one line."""
     return " ".join(re.sub(r"[│├└─]", " ", text).split())
+
+
+async def test_two_people_approve_a_call(served):
+    """Each names itself; the first reads how many are missing, the run shows who approved, and the same person again adds nothing."""
+    two = RunPolicyOverride(approval=ApprovalPolicy(approvals=2))
+    run = await served.client.start("desk.clerk", "wipe", policy=two)
+    (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
+    approve = ("approve", run.id, wait.id, "--yes", "--role", "approver", "--as")
+    for _ in range(2):
+        first = await served.sojourn(*approve, "ana")
+        assert (first.code, "1 more to approve" in first.out) == (0, True), first.out + first.err
+    shown = await served.sojourn("show", run.id)
+    assert "1 of 2 approved: ana" in shown.out
+    done = await served.sojourn(*approve, "ben")
+    assert (done.code, "more to approve" in done.out) == (0, False), done.out + done.err
+    assert (await run.result()).text.startswith("wiped")
