@@ -153,6 +153,8 @@ class Acknowledgement(_Reply):
 class DecisionAcknowledgement(Acknowledgement):
     """The acknowledgement of a decision on a call."""
 
+    model_config = _example(run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana", left=0)
+
     left: int = 0
     """Approvals that the call still needs, if it needs several."""
 

@@ -268,7 +268,7 @@ async def test_the_same_edit_again_is_the_same_answer(asked):
     run, wait = await asked(("mail.send", FIRST), ("mail.send", {"to": "z@x"}))
     view, edited = wait_view(wait, run.id), {"to": "b@x", "amount": 7}
     decision = Decision(approved=True, digest=view.digest, arguments=edited)
-    assert (await submit(run, BEN, view, decision)).done == "approved"
+    assert (await submit(run, BEN, view, decision)).outcome == "approved"
     again = Decision(approved=True, digest=view.digest, arguments=dict(reversed(edited.items())))
     assert (await submit(run, BEN, view, again)).await_id == wait.id
     others = [
