@@ -490,7 +490,9 @@ def _wait_at(origin: ForkOrigin) -> str:
         return origin.last_wait
     if event.type == "await_confirmation":
         return event.confirmation.id
-    if event.type in ("await_answered", "approval_given"):
+    if event.type == "await_answered":
+        return event.await_id
+    if event.type == "approval_given":
         return event.await_id
     call_id = _call_of(event)
     waits = [wait for wait, call in origin.points.calls.items() if call == call_id]

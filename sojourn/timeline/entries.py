@@ -316,8 +316,7 @@ class WaitEnd:
     def who(self) -> str:
         """The sender of the answer: the name in it, or else the client's identity."""
         last = self.event.by or self.event.identity or ""
-        is_approved = self.event.approved and isinstance(self.wait, AwaitConfirmation)
-        given = self.wait.given if is_approved else []
+        given = self.wait.given if isinstance(self.wait, AwaitConfirmation) and self.event.approved else []
         return ", ".join(dict.fromkeys([*(each.name for each in given), *filter(None, [last])]))
 
     @property
