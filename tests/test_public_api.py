@@ -16,7 +16,7 @@ import sojourn
 from sojourn import errors
 
 PUBLIC = {
-    "answers": ["Disclosure", "disclose"],
+    "answers": ["Decision", "DecisionResult", "Disclosure", "WaitRef", "decide_each", "disclose"],
     "errors": errors.__all__,
     "events": ["Cursor", "EventHandler", "event_line", "parse_event", "subscribe"],
     "flows": ["ToolReference", "approvals"],

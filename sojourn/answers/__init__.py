@@ -2,8 +2,10 @@
 
 `wait_view` makes the `WaitView` that every face renders, `WaitRef` binds an answer to its wait,
 and `submit` sends an answer. It checks the role, and recognizes an answer that was sent before.
+`decide_each` sends several decisions.
 """
 
+from sojourn.answers.batch import DecisionResult, decide_each, send_each
 from sojourn.answers.submitting import (
     AlreadyAnswered,
     Answer,
@@ -51,6 +53,7 @@ __all__ = [
     "Answered",
     "Asker",
     "Decision",
+    "DecisionResult",
     "Declined",
     "Disclosure",
     "GivenAnswer",
@@ -63,6 +66,7 @@ __all__ = [
     "audit_facts",
     "check_may_answer",
     "context_of",
+    "decide_each",
     "disclose",
     "disclose_changes",
     "find_closed_wait",
@@ -75,6 +79,7 @@ __all__ = [
     "parse_payload",
     "read_verdict",
     "refusal_of_closed",
+    "send_each",
     "status_view",
     "submit",
     "wait_view",

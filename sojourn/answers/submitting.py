@@ -82,6 +82,7 @@ class Decision:
 
     @property
     def outcome(self) -> str:
+        """`approved` or `denied`."""
         return "approved" if self.approved else "denied"
 
 

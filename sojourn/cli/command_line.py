@@ -15,6 +15,7 @@ from sojourn.cli.commands.catalog import catalog
 from sojourn.cli.commands.chat import chat
 from sojourn.cli.commands.cost import cost
 from sojourn.cli.commands.decide import approve, deny
+from sojourn.cli.commands.decide_each import decide
 from sojourn.cli.commands.dev import dev
 from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
@@ -48,7 +49,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Start and follow": (run, watch, result),
     "Talk": (chat, send, withdraw, interrupt, close, sessions),
     "Again and again": (schedule,),
-    "Answer": (answer, approve, deny, provide),
+    "Answer": (answer, approve, deny, decide, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel, set_aside),
     "Try again": (fork, retry),

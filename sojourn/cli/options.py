@@ -22,6 +22,7 @@ __all__ = [
     "LAST_TURNS",
     "As",
     "By",
+    "DecideAs",
     "Deltas",
     "Detach",
     "Files",
@@ -29,6 +30,7 @@ __all__ = [
     "OnlyAgent",
     "OnlySession",
     "Patient",
+    "Role",
     "RunId",
     "SaveFiles",
     "Target",
@@ -159,6 +161,18 @@ As = Annotated[
         metavar="SUBJECT",
         help="Answer as this principal of the run's tenant, who then approves no call of the turn that takes four eyes; recorded, and not proved.",
     ),
+]
+DecideAs = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="SUBJECT",
+        help="Decide as this principal, if a tool or a policy restricts who may decide. Recorded without a proof.",
+    ),
+]
+Role = Annotated[
+    list[str] | None,
+    typer.Option("--role", metavar="ROLE", help="A role of --as. Can be given several times."),
 ]
 Codec = Annotated[
     str | None,

@@ -4,11 +4,14 @@ The wait must be one of a run that the principal may see, or of a call that it m
 is sent again must be the same, or the new text would get the old answer.
 """
 
+from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 
 from sojourn.answers import (
     Answered,
     Decision,
+    DecisionResult,
     GivenAnswer,
     WaitRef,
     WaitView,
@@ -17,6 +20,7 @@ from sojourn.answers import (
     is_same_answer,
     parse_answer,
     read_verdict,
+    send_each,
     submit,
     wait_view,
 )
@@ -28,14 +32,15 @@ from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
-from sojourn.http.problems import Problem
-from sojourn.http.security.audit import bind_answer
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.security.audit import bind, bind_answer
 from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
 from sojourn.timeline import Delivery, TimelineTree, WaitEnd
 
 __all__ = [
     "MESSAGE_EDITED",
+    "decide_each",
     "is_same_message",
     "needs_answer",
     "require_same",
@@ -78,6 +83,24 @@ async def submit_answer(
     return await submit(
         run, asking, wait, answer, message_id=message_id, conversation=conversation, recent=recent
     )
+
+
+async def decide_each(
+    service: Service, asking: Principal, decisions: Sequence[tuple[WaitRef, Decision]]
+) -> list[DecisionResult]:
+    """Decide on several calls as `submit_answer` does, and return what came of each.
+
+    The line in the audit log names the refused ones with their codes.
+    """
+    results = await send_each(decisions, partial(submit_answer, service, asking))
+    refused = [
+        {"run_id": each.run_id, "await_id": each.await_id, "code": problem_of(each.error).code}
+        for each in results
+        if each.error
+    ]
+    if refused:
+        bind(refused=refused)
+    return results
 
 
 async def withdraw_message(run: Run, asking: Principal, message_id: str) -> None:

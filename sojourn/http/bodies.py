@@ -23,6 +23,7 @@ __all__ = [
     "PRESENT_TURN",
     "AnswerBody",
     "ApprovalBody",
+    "DecisionsBody",
     "ForkBody",
     "Id",
     "InterruptBody",
@@ -180,6 +181,28 @@ class ApprovalBody(_RequestBody):
     @property
     def submission(self) -> Decision:
         return Decision(self.approved, self.digest, self.reason, self.scope, self.arguments)
+
+
+class DecisionBody(ApprovalBody):
+    """A decision on a call of any run."""
+
+    model_config = _example(run_id="clerk-3f1c", await_id="confirm-call_1", approved=True, digest="3f1c…")
+
+    run_id: Annotated[str, Field(min_length=1, max_length=1_000)]
+    """The run that waits."""
+
+
+class DecisionsBody(_RequestBody):
+    """Decisions on several calls, each by itself."""
+
+    model_config = _example(
+        decisions=[
+            {"run_id": "clerk-3f1c", "await_id": "confirm-call_1", "approved": True, "digest": "3f1c…"}
+        ]
+    )
+
+    decisions: Annotated[list[DecisionBody], Field(min_length=1, max_length=100)]
+    """The decisions, no two of them about the same call."""
 
 
 class ToolResultsBody(_RequestBody):

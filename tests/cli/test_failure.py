@@ -49,6 +49,7 @@ CASES = [
     Case("answer {run} --decline"),
     Case("approve {run}"),
     Case("deny {run} --why no"),
+    Case("decide --list", takes_run=False, needs_worker=False),
     Case("provide {run} --result c=1"),
     Case("pause {run}"),
     Case("resume {run}"),

@@ -375,3 +375,22 @@ async def test_two_roles_approve_in_their_order(serve, archive, status_when):
     await run.approve(wait, principal=person("kim", "keeper"))
     await run.approve(wait, principal=person("dan", "director"))
     assert (await run.result()).text == "box 7 is gone, approved by dan"
+
+
+async def test_many_calls_are_decided_each_by_itself(serve, archive, status_when):
+    """The function of the page approves the old file, denies the new one, and names what another person decided first."""
+    client = await serve(archive.app)
+    runs = [await client.start("archive.archivist", call) for call in ("delete", "delete-new", "delete")]
+    for run in runs:
+        await status_when(run, lambda status: status.awaits)
+    stale = await archive.keep_all_but_old(client, [run.id for run in runs[:2]])
+    assert stale == []
+    assert [(await run.result()).text for run in runs[:2]] == [
+        "a.old is gone",
+        "denied: it was not approved by ana",
+    ]
+    (late,) = (await runs[2].status()).awaits
+    decided = [(archive.WaitRef(runs[2].id, late.id, late.payload_digest), archive.Decision(approved=True))]
+    await runs[2].deny(late, by="kim")
+    (result,) = await archive.decide_each(client, decided, by="ana")
+    assert "already denied by kim" in str(result.error)

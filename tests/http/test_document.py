@@ -34,6 +34,7 @@ PATHS = {
     "POST /v1/runs/{run_id}/set-aside",
     "POST /v1/runs/{run_id}/fork",
     "GET /v1/waits",
+    "POST /v1/waits/decisions",
     "GET /v1/sessions",
     "GET /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}",
@@ -200,6 +201,8 @@ async def test_answers_fit_the_document(served, document, whole):
         post("/v1/runs/{run_id}/approvals", {"await_id": "none", "approved": False}, run_id=waiting),
         post("/v1/runs/{run_id}/tool-results", {"await_id": "none", "results": results}, run_id=waiting),
     )
+    decision = {"run_id": waiting, "await_id": "none", "approved": False}
+    await post("/v1/waits/decisions", {"decisions": [decision]})
     await get("/v1/runs/{run_id}", run_id="nowhere")
     await get("/v1/runs", limit="5")
     await get("/v1/waits", limit="5")

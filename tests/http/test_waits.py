@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import datetime
 
 import pytest
+from structlog.testing import capture_logs
 from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 
@@ -195,3 +196,48 @@ async def test_a_message_without_a_text_is_read_once(served, counted, until):
 
     assert (await until(wait))["context"]["asked"] == ""
     assert count["history"] == 1
+
+
+async def test_several_calls_are_decided_each_by_itself(served):
+    """A refused decision stops no other, each result says what came of its own, and the batch can be sent again."""
+    runs = [await served.waiting("wipe") for _ in range(4)]
+    decided = [
+        {"run_id": run_id, "await_id": wait.id, "approved": True, "digest": wait.payload_digest}
+        for run_id, wait in runs
+    ]
+    decided[1] |= {"approved": False, "reason": "not today"}
+    decided[2]["digest"] = "0" * 64
+    await served.client.get_run(runs[3][0]).deny(runs[3][1], by="bo")
+    unknown = {"run_id": "no-such-run", "await_id": "confirm-x", "approved": True, "digest": "0" * 64}
+    with capture_logs() as logged:
+        answer = await served.post("/v1/waits/decisions", {"decisions": [*decided, unknown]})
+    assert answer.status_code == 200, answer.text
+    results = answer.json()["results"]
+    assert [each["run_id"] for each in results] == [*(run_id for run_id, _ in runs), "no-such-run"]
+    assert [each["done"] for each in results] == ["approved", "denied", None, None, None]
+    codes = [each["problem"] and each["problem"]["code"] for each in results]
+    assert codes == [None, None, "stale_digest", "await_closed", "run_not_found"]
+    assert "already denied by bo" in results[3]["problem"]["detail"]
+    (line,) = (line for line in logged if line["event"] == "decision")
+    assert [each["code"] for each in line["refused"]] == codes[2:]
+    await served.output(runs[1][0])
+    (denied,) = (await served.client.get_run(runs[1][0]).status()).calls
+    assert (denied.state, "not today" in denied.error) == ("denied", True)
+    again = (await served.post("/v1/waits/decisions", {"decisions": decided[:2]})).json()["results"]
+    assert [(each["done"], each["repeated"]) for each in again] == [("approved", True), ("denied", True)]
+    assert (await served.client.get_run(runs[2][0]).status()).awaits
+
+
+async def test_a_batch_has_no_decision_twice_and_none_unseen(served):
+    """Such a request is refused whole, before anything is sent."""
+    run_id, wait = await served.waiting("wipe")
+    one = {"run_id": run_id, "await_id": wait.id, "approved": True, "digest": wait.payload_digest}
+    for decisions in (
+        [one, one | {"approved": False}],
+        [one, one | {"run_id": "r", "digest": None}],
+        [],
+        [one] * 101,
+    ):
+        answer = await served.post("/v1/waits/decisions", {"decisions": decisions})
+        assert answer.status_code == 422, answer.text
+    assert (await served.client.get_run(run_id).status()).awaits

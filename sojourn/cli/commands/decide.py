@@ -13,7 +13,15 @@ import typer
 from sojourn.cli.arguments import parse_principal
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
-from sojourn.cli.options import By, Json, RunId, add_connection_options, connection_options
+from sojourn.cli.options import (
+    By,
+    DecideAs,
+    Json,
+    Role,
+    RunId,
+    add_connection_options,
+    connection_options,
+)
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -41,18 +49,6 @@ DigestOption = Annotated[
         metavar="DIGEST",
         help="The digest of a call that you saw elsewhere. Requires AWAIT_ID. Shows and asks nothing.",
     ),
-]
-AsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="SUBJECT",
-        help="Decide as this principal, if a tool or a policy restricts who may decide. Recorded without a proof.",
-    ),
-]
-RoleOption = Annotated[
-    list[str] | None,
-    typer.Option("--role", metavar="ROLE", help="A role of --as. Can be given several times."),
 ]
 TenantOption = Annotated[
     str | None,
@@ -83,8 +79,8 @@ def approve(
     edit: EditOption = None,
     why: WhyOption = "",
     by: By = None,
-    subject: AsOption = None,
-    role: RoleOption = None,
+    subject: DecideAs = None,
+    role: Role = None,
     tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:
@@ -125,8 +121,8 @@ def deny(
     digest: DigestOption = None,
     why: WhyOption = "",
     by: By = None,
-    subject: AsOption = None,
-    role: RoleOption = None,
+    subject: DecideAs = None,
+    role: Role = None,
     tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:

@@ -1,18 +1,21 @@
 """List the open waits of all runs (`/v1/waits`), and answer them.
 
-The answers are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`.
+The answers are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`; `/v1/waits/decisions` takes
+decisions on calls of several runs.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict
 
-from sojourn.answers import WaitRef
+from sojourn.answers import DecisionResult, WaitRef
 from sojourn.client.listing import Selection
 from sojourn.contracts.awaits import KindName
 from sojourn.contracts.principal import Principal
-from sojourn.http.answering import submit_answer
-from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.answering import decide_each, submit_answer
+from sojourn.http.bodies import AnswerBody, ApprovalBody, DecisionsBody, ToolResultsBody
+from sojourn.http.problems import ProblemDetails, problem_of
 from sojourn.http.replies import Acknowledgement, DecisionAcknowledgement, WaitPage
 from sojourn.http.routes.parameters import (
     KnownQueryRoute,
@@ -74,6 +77,63 @@ async def _acknowledge(
     if isinstance(body, ApprovalBody):
         return json_of(DecisionAcknowledgement(**known, left=done.left))
     return json_of(Acknowledgement(**known))
+
+
+class DecisionOutcome(BaseModel):
+    """What came of one decision."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    run_id: str
+    """The run."""
+    await_id: str
+    """The wait."""
+    done: Literal["approved", "denied"] | None = None
+    """How the call was decided; null if this decision was refused."""
+    repeated: bool = False
+    """Whether the caller had decided so before."""
+    by: str | None = None
+    """Who decided."""
+    left: int = 0
+    """Approvals that the call still needs, if it needs several."""
+    problem: ProblemDetails | None = None
+    """Why the decision was refused: the problem that a request of its own would have had."""
+
+
+class DecisionOutcomes(BaseModel):
+    """What came of each decision."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    results: list[DecisionOutcome]
+    """In the order of the request."""
+
+
+@routes.post(
+    "/v1/waits/decisions",
+    response_model=DecisionOutcomes,
+    responses=problems(400),
+    summary="Decide on several calls",
+)
+async def decide_on_several(body: DecisionsBody, asking: Asking, service: Serving) -> Response:
+    """Decide on up to 100 calls of any runs, each by itself: a refused one stops no other.
+
+    It can be sent again: decisions that the caller has made before are `repeated`.
+    """
+    decisions = [(WaitRef(each.run_id, each.await_id), each.submission) for each in body.decisions]
+    results = await decide_each(service, asking, decisions)
+    return json_of(DecisionOutcomes(results=[_outcome(each) for each in results]))
+
+
+def _outcome(result: DecisionResult) -> DecisionOutcome:
+    fields: dict[str, Any] = {"run_id": result.run_id, "await_id": result.await_id}
+    if result.error:
+        return DecisionOutcome(**fields, problem=ProblemDetails(**problem_of(result.error).members))
+    assert result.answered is not None
+    by, left = result.answered.by or None, result.left
+    return DecisionOutcome.model_validate(
+        {**fields, "done": result.outcome, "repeated": result.is_repeated, "by": by, "left": left}
+    )
 
 
 @routes.get("/v1/waits", response_model=WaitPage, responses=problems(), summary="List open waits")

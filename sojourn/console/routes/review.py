@@ -1,0 +1,104 @@
+"""Several approvals on one page at `/review`, each with its own choice.
+
+Every call is shown whole, and its choice carries the digest of what was shown. The page sends all choices at
+once, and each is decided by itself: one that is refused, or that another person decided first, stops no other.
+A visitor who leaves a call alone decides nothing on it.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from starlette.responses import Response
+
+from sojourn.console.answering import find_wait, submit_form
+from sojourn.console.form import Form
+from sojourn.console.page import Pages, Visit
+from sojourn.console.views.waits import WaitForm
+from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
+from sojourn.http.problems import Problem
+
+__all__ = ["pages"]
+
+pages = Pages()
+
+MOST = 20
+"""Most approvals of a page. The rest follow on the next one."""
+
+CHOICES = ("approve", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCall:
+    """A call on the page, before or after the visitor's choice on it."""
+
+    view: WaitForm
+    done: str = ""
+    """`Approved` or `Denied` by the visitor just now; empty if it was not."""
+    choice: str = ""
+    """The visitor's choice that was not carried out."""
+
+    @property
+    def is_decidable(self) -> bool:
+        return self.view.found is not None and not self.done
+
+    @property
+    def is_destructive(self) -> bool:
+        return self.view.level == "danger"
+
+
+@pages.get("/review")
+async def review(visit: Visit) -> Response:
+    keys = list(dict.fromkeys(visit.request.query_params.getlist("wait")))
+    found = await asyncio.gather(*(_find(visit, key) for key in keys[:MOST]))
+    return _page(visit, [ReviewedCall(each) for each in found if each], keys[MOST:])
+
+
+@pages.post("/review", role="viewer")
+async def decide(visit: Visit) -> Response:
+    form = await visit.form()
+    keys = list(dict.fromkeys(form.texts("wait")))[:MOST]
+    found = await asyncio.gather(*(_find(visit, key) for key in keys))
+    decided = await asyncio.gather(*(_decide(visit, each, form) for each in found if each))
+    return _page(visit, decided, list(dict.fromkeys(form.texts("later"))))
+
+
+async def _find(visit: Visit, key: str) -> WaitForm | None:
+    """Return the form of an approval, or None if the visitor sees no such wait."""
+    run_id, _, await_id = key.partition(" ")
+    async with visit.console.reading_decisions:
+        try:
+            view = await find_wait(visit, run_id, await_id)
+        except (Problem, RunNotFound, InvalidInput):
+            return None
+    return view if view.wait.kind == "approval" else None
+
+
+async def _decide(visit: Visit, view: WaitForm, form: Form) -> ReviewedCall:
+    choice, reason = form.text(f"{view.anchor}-choice"), form.text(f"{view.anchor}-reason")
+    view = replace(view, reason=reason)
+    if choice not in CHOICES or view.found is None:
+        return ReviewedCall(view)
+    digest = form.text(f"{view.anchor}-digest")
+    if digest != view.wait.digest:
+        fault = "The call changed after you saw it, and nothing was decided on it."
+        return ReviewedCall(replace(view, fault=fault, then="Review it as it is now."))
+    item = ReviewedCall(view, choice=choice)
+    if choice == "approve" and item.is_destructive and f"{view.anchor}-tick" not in form:
+        view = replace(view, fault="Not approved.", then="Tick that you have read what it can destroy.")
+        return replace(item, view=view)
+    sent = Form({"do": [choice], "digest": [digest], "reason": [reason]})
+    try:
+        refused = await submit_form(visit, view, sent)
+    except ApprovalVoid as void:
+        return ReviewedCall(
+            replace(view, found=None, fault=str(void), then="It is asked about again, in the inbox.")
+        )
+    except Problem as problem:
+        return replace(item, view=replace(view, fault=problem.detail, then=problem.then))
+    if refused:
+        return replace(item, view=refused)
+    return ReviewedCall(view, done="Approved" if choice == "approve" else "Denied")
+
+
+def _page(visit: Visit, calls: list[ReviewedCall], later: list[str]) -> Response:
+    return visit.page("review.html", calls=calls, later=later, most=MOST)
