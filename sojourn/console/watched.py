@@ -16,7 +16,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.reader import MAX_TURNS, Cache, Feeds, LiveConversation, LiveRun, LiveTimeline
-from sojourn.timeline import MOST_ENTRIES
+from sojourn.timeline import MOST_ENTRIES, Row, Timeline, fold_calls
 
 __all__ = [
     "MAX_MESSAGES",
@@ -167,6 +167,15 @@ class WatchedRun(_Watched, LiveRun):
         self.transcript = SharedTranscript(client.get_run(run_id).transcript)
         self.spoke = 0
         """The version when a message may have come."""
+        self._folded: tuple[Timeline, int, list[Row]] | None = None
+
+    @property
+    def tree(self) -> list[Row]:
+        """The rows of its tree, made once for each version of the timeline."""
+        timeline, known = self.timeline, self._folded
+        if known is None or known[0] is not timeline or known[1] != timeline.version:
+            known = self._folded = timeline, timeline.version, fold_calls(timeline.entries)
+        return known[2]
 
     async def load(self) -> None:
         await super().load()

@@ -24,16 +24,13 @@ class CallFold:
     kind: ClassVar[str] = "fold"
     entries: Sequence[Call | Plan]
     """In order; the first and the last one are calls."""
+    version: int
+    """Version of the timeline that changed one of its entries last."""
 
     @property
     def key(self) -> str:
         """The key of its first call, in whose place it stands."""
         return self.entries[0].key
-
-    @property
-    def version(self) -> int:
-        """Version of the timeline that changed one of its entries last."""
-        return max(entry.version for entry in self.entries)
 
     @property
     def born(self) -> int:
@@ -108,7 +105,7 @@ def _fold(chain: Sequence[Call | Plan]) -> list[Row]:
     folded, rest = chain[: last + 1], chain[last + 1 :]
     if sum(isinstance(entry, Call) for entry in folded) < FEWEST:
         return list(chain)
-    return [CallFold(folded), *rest]
+    return [CallFold(folded, max(entry.version for entry in folded)), *rest]
 
 
 def _went_well(call: Call) -> bool:

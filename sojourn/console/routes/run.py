@@ -122,7 +122,7 @@ def _news(
         html = visit.render("timeline.html", run_id=watched.run_id, chart=chart, width=WIDTH)
         return [*found, part("timeline", html)], {}, 0
     found.append(part("side", _part(visit, watched, "run_side.html", values)))
-    rows = fold_calls(timeline.entries)
+    rows = watched.tree
     changes = tree.changes(rows, seen, dropped=timeline.dropped)
     added += changes.added if changes else 0
     if changes is None or added > WINDOW:  # drop the oldest rows, so that the page stays small
@@ -139,7 +139,7 @@ async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id, 0)
-    rows = fold_calls(watched.timeline.entries)[-WINDOW:]
+    rows = watched.tree[-WINDOW:]
     await _prepare(rows)
     return _inside(visit, watched, rows, within=run.id, label="What happened in the child run")
 
@@ -228,9 +228,10 @@ async def run(visit: Visit, run_id: str) -> Response:
     else:
         timeline, earlier = watched.timeline, watched.snapshot.earlier
     links = await links_of(visit, watched)
-    await _prepare(fold_calls(timeline.entries)[-WINDOW:])
+    rows = fold_calls(timeline.entries) if before else watched.tree
+    await _prepare(rows[-WINDOW:])
     # Nothing is awaited from here on, so the tree, its mark and the head are of one moment.
-    rows = fold_calls(timeline.entries)
+    rows = rows if before else watched.tree
     return visit.page(
         "run.html",
         **head_values(watched, links),

@@ -118,15 +118,30 @@
     if (!/<hx-partial/.test(text ?? "")) tell(`That didn't work (${response.status}).`, "Reload the page and try again.");
   });
 
-  // Calls that went into a fold have no row of their own any more.
+  // Calls that went into a fold have no row of their own any more. One that somebody reads stays open, in the fold.
+  let isRead = [];
+  const reopened = new Set();
+  document.addEventListener("htmx:sse:before:message", (event) => {
+    if (event.detail.message.event) return;
+    isRead = [...document.querySelectorAll("#tree > .call:not(.fold) > details[open]")].map((each) => each.id);
+  });
   document.addEventListener("folded", (event) => {
     for (const key of event.detail.data.split(" ")) document.getElementById(key)?.remove();
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    for (const id of reopened) {
+      const call = document.querySelector(`.fold [id$="-${CSS.escape(id)}"]`);
+      if (call && reopened.delete(id)) call.open = true;
+    }
   });
 
   // What happens in a child run, and in a fold, is shown where it is open.
   document.addEventListener("child", (event) => {
     for (const each of document.querySelectorAll(`.child[data-run="${CSS.escape(event.detail.data)}"]`)) {
+      const gone = each.closest(".fold") ? isRead.filter((id) => !document.getElementById(id)) : [];
       if (each.closest("details").open) htmx.trigger(each, "refresh");
+      else if (gone.length) each.closest("details").open = true;
+      for (const id of gone) reopened.add(id);
     }
   });
 
