@@ -96,6 +96,24 @@ async def test_all_that_match_are_cancelled_step_by_step(desk, visit, listed, se
         assert "the meters are back (by local)" in status.failure
 
 
+async def test_an_id_with_a_space_is_one_run(desk, visit, until):
+    """The id of a conversation has its session's id, which may have any sign."""
+    name = f"night {uuid.uuid4().hex[:8]}"
+    session = desk.client.session("ops.assistant", name)
+    await (await session.send("Echo hello")).result()
+
+    async def is_listed() -> bool:
+        return [run.status async for run in desk.client.list_runs(session_id=name)] == ["idle"]
+
+    await until(is_listed)
+    page = await visit(f"{desk.url}/runs?session={name}", script=False)
+    await page.locator("#bulk-fold > summary").click()
+    await page.locator("input[name=run]").check()
+    await page.get_by_role("button", name="Cancel chosen…").click()
+    await page.get_by_role("button", name="Cancel 1 run").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("1 of 1 canceled")
+
+
 async def test_more_than_the_most_are_not_taken_at_once(desk, visit, listed, session, monkeypatch):
     """The page says that more match, and names only those that the action takes."""
     monkeypatch.setattr(bulk, "MAX_RUNS", 2)

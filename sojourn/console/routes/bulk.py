@@ -62,7 +62,7 @@ def _action(text: str) -> BulkAction:
 
 
 def _run_ids(form: Form) -> list[str]:
-    found = list(dict.fromkeys(" ".join(form.texts("run")).split()))
+    found = list(dict.fromkeys(filter(None, "\n".join(form.texts("run")).split("\n"))))
     if not found or len(found) > MAX_RUNS or any(len(each) > MAX_ID for each in found):
         then = "choose at least one run" if not found else f"choose at most {MAX_RUNS} runs"
         raise InvalidInput(f"run: {then}")
