@@ -60,7 +60,16 @@ async def _open_deletion(page: Page) -> None:
     await page.get_by_role("button", name="Deny").wait_for()
 
 
+async def _open_agent(page: Page) -> None:
+    """Open the days of the first agent."""
+    await page.locator(".of-agent summary").first.click()
+
+
 PICTURES: dict[str, tuple[str, int, int, str, Shot]] = {
+    "console-home": ("/", 1280, 900, "light", _open_agent),
+    "console-home_phone": ("/", 390, 844, "dark", _nothing),
+    "console-folded": ("/runs/all-sites", 1280, 620, "light", _nothing),
+    "console-compare": ("/runs/shorter/compare", 1280, 760, "light", _nothing),
     "console-runs": ("/runs", 1280, 760, "light", _nothing),
     "console-run": ("/runs/dark-site", 1280, 1080, "light", _open_failed),
     "console-waiting": ("/runs/old-orders", 1280, 620, "dark", _nothing),
@@ -108,6 +117,7 @@ async def _runs(client: Client) -> None:
         ("meter", "Which meter is wrong?"),
         ("fuse", "Fuse or gateway, what do you think?"),
         ("firmware", "Roll out the firmware of October to s-2"),
+        ("all-sites", "Count 40 sites"),
     ):
         labels = {"desk": "3"}
         await client.start(
@@ -123,8 +133,21 @@ async def _runs(client: Client) -> None:
     for text in ("Echo all is quiet", "Why is site s-4 dark?"):
         turn = await client.session("ops.assistant", "night-shift").send(text, by="ana")
         await turn.result()
+    failed = [
+        event async for event in ended[0].events(follow=False) if event.type == "tool_end" and event.error
+    ]
+    arguments = {"device": "d-3", "hours": 24, "unit": "kWh"}
+    fork = await client.fork("dark-site", at=failed[0].event_id, arguments=arguments, new_run_id="shorter")
+    await fork.result()
+    for number in range(2):
+        await client.schedule(
+            "ops.assistant",
+            "Echo the night was quiet" if number else "Which devices of s-4 are down?",
+            every=timedelta(hours=3 + 21 * number),
+            schedule_id=("site-report", "morning")[number],
+        )
     found: set[str] = set()
-    while len(found) < 8:  # the store lists a run after about a second
+    while len(found) < 10:  # the store lists a run after about a second
         found = {run.run_id async for run in client.list_runs(children=False)}
 
 
