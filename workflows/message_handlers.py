@@ -22,6 +22,7 @@ from sojourn.contracts.wire_names import (
     BRANCH,
     CHILD_SPENT,
     CLOSE,
+    DENIED,
     INTERRUPT,
     PAUSE,
     PROVIDE_CLARIFICATION,
@@ -64,13 +65,19 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.run.totals import read_child_spent
-from sojourn.core.run.turns import interrupt_turn, is_in_turn, receive_message, withdraw_message
+from sojourn.core.run.turns import (
+    deny_by_message,
+    interrupt_turn,
+    is_in_turn,
+    receive_message,
+    withdraw_message,
+)
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo
 
 from .children import Children
 from .conversation import Conversation
-from .current_state import CurrentState
+from .current_state import CurrentState, patched
 from .open_awaits import OpenAwaits
 from .undecodable import accept_values, require_decoded
 
@@ -413,11 +420,22 @@ class MessageHandlers(ABC):
             return Accepted(message_id=sent.message_id, after=known, repeated=True, is_answer=was_answer)
         after = place_in(state.executions, workflow.info().get_current_history_length())
         self.current.state, sent = receive_message(state, sent, after)
+        self._deny(sent.message_id)
         if (viewers := self.current.state.viewers) != state.viewers:
             self.awaits.listed.show_to(viewers)
         if sent.mode == "interrupt":
             self.conversation.interrupt()
         return Accepted(message_id=sent.message_id, after=after)
+
+    def _deny(self, message_id: str) -> None:
+        # The history says so itself: in the workflow task that opens an approval, the message comes first here, and second there.
+        state, denials = deny_by_message(self.current.state, message_id)
+        if not denials or not patched("message-denies"):
+            return
+        self.current.state, await_ids = state, [denial.await_id for denial in denials]
+        workflow.upsert_memo({DENIED: {"message_id": message_id, "await_ids": await_ids}})
+        for denial in denials:
+            self.awaits.decide(denial)
 
     def _remember(self, message_id: str) -> None:
         """Remember an answer's message id in a conversation, so it is delivered once."""

@@ -363,6 +363,10 @@ class OpenAwaits:
             ]
             self._early = early[:MAX_NOTES]
 
+    def decide(self, decision: Decided) -> None:
+        """Decide on an open call for the run itself."""
+        self._take(decision)
+
     def release(self, released: Released) -> None:
         self.waits, settled = self.waits.released(copy_with(released, at=workflow.now()))
         for decision in settled:

@@ -258,6 +258,8 @@ class WaitView(_Shape):
     """Whether an approval may have edited `arguments`, with which the call then runs."""
     stop_asking: str = ""
     """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
+    on_message: str = ""
+    """What a message of the user does to an approval: `wait`, or `deny`, with the message as the reason."""
     form: dict[str, Any] | None = None
     """JSON Schema of an answer by field; null if the answer is a text."""
     missing_fields: list[str] = []
@@ -544,6 +546,7 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
         "given": [_asker(each.principal) for each in wait.given],
         "allows_edits": wait.allows_edits,
         "stop_asking": wait.stop_asking,
+        "on_message": wait.on_message,
     }
 
 

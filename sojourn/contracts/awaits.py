@@ -180,6 +180,8 @@ class AwaitConfirmation(Record):
     """Whether an approval may have other arguments, with which the call then runs."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
+    on_message: str = "wait"
+    """What a message of the user does to it in a conversation: `wait`, or `deny`."""
 
     @property
     def summary(self) -> str:

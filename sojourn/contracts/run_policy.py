@@ -42,6 +42,9 @@ _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everyt
 StopAsking = Literal["turn", "run", "never"]
 """Time for which an approval of a whole tool holds."""
 
+OnMessage = Literal["wait", "deny"]
+"""What a message to the conversation does to an open approval."""
+
 _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 
 
@@ -111,6 +114,11 @@ class ApprovalPolicy(Declaration):
     escalate_to: list[str] = []
     """Roles that may decide too after `escalate_after`."""
 
+    on_message: OnMessage = "wait"
+    """What a message of the user does while an approval is open: with `wait` it waits for its turn, with `deny` it denies the
+    call, as the reason, and joins the present turn, whose planner then answers it.
+    """
+
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).model_fields}
@@ -156,6 +164,7 @@ class ApprovalPolicy(Declaration):
             approvals=max(self.approvals, other.approvals),
             escalate_after=self.escalate_after,
             escalate_to=self.escalate_to,
+            on_message="deny" if "deny" in (self.on_message, other.on_message) else "wait",
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:

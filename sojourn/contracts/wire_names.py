@@ -16,6 +16,7 @@ __all__ = [
     "CHILD_SPENT",
     "CLOSE",
     "DELIVER_NOTICE",
+    "DENIED",
     "EXECUTE_TOOL",
     "FORKED_FROM",
     "INTERRUPT",
@@ -161,11 +162,24 @@ TURN_ENDED: Final = "turn_ended"
 It has `turn_id`, and `error` or `output`. It also has the `message_ids` of the turn if its plan was cut off, and the
 history does not show that plan.
 """
+DENIED: Final = "denied_by_message"
+"""The last message to a conversation that denied open approvals, as `message_id` and `await_ids`."""
 IN_DOUBT: Final = "in_doubt"
 """A run was canceled while a call might have taken effect."""
 
 MEMOS: Final = frozenset(
-    {MESSAGE, FORKED_FROM, TENANT, STARTED_BY, VISIBLE_TO, TIME_ZONE, STARTED_AT, TURN_ENDED, IN_DOUBT}
+    {
+        MESSAGE,
+        FORKED_FROM,
+        TENANT,
+        STARTED_BY,
+        VISIBLE_TO,
+        TIME_ZONE,
+        STARTED_AT,
+        TURN_ENDED,
+        DENIED,
+        IN_DOUBT,
+    }
 )
 
 SEARCH_ATTRIBUTES: Final = {
@@ -201,6 +215,7 @@ PATCHES: Final = {
     "history-limit": 1,
     "interrupted-plan-stays": 1,
     "large-inputs-in-turn": 1,
+    "message-denies": 5,
     "overtime-asks-nobody": 1,
     "released-as-seen": 4,
     "released-as-shown": 1,

@@ -34,6 +34,7 @@ from sojourn.contracts.wire_names import (
     ARCHIVE_EVENTS,
     CHECK_APPROVAL,
     CHECK_EDIT,
+    DENIED,
     EXECUTE_TOOL,
     IN_DOUBT,
     JUDGE_APPROVER,
@@ -77,6 +78,11 @@ class _TurnEnded(Record):
     output: RunOutput | None = None
     error: ToolError | None = None
     message_ids: tuple[str, ...] = ()
+
+
+class _Denied(Record):
+    message_id: str = ""
+    await_ids: tuple[str, ...] = ()
 
 
 _ENDS = {
@@ -303,6 +309,9 @@ class HistoryReader:
             return None
         memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
         self._in_doubt = self._in_doubt or IN_DOUBT in memo
+        if DENIED in memo:
+            denied = await self._value(Payloads(payloads=[memo[DENIED]]), _Denied)
+            return denied and self._make(event, "denied", key=denied.message_id, await_ids=denied.await_ids)
         if TURN_ENDED not in memo:
             return None
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)

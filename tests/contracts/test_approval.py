@@ -46,6 +46,7 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         "approvals": 1,
         "escalate_after": None,
         "escalate_to": [],
+        "on_message": "wait",
     }
 
 

@@ -320,6 +320,7 @@ def test_the_tables_are_those_of_the_code(rows):
         "approvals",
         "escalate_after",
         "escalate_to",
+        "on_message",
     }
     assert fields <= set(named)
     assert set(named) - fields == {"marked", "turn", "interrupts_allowed"}

@@ -687,6 +687,19 @@ async def interrupt(run: Run) -> None:
     await run.close()
 
 
+async def deny_by_message(run: Run) -> None:
+    """Send a message while a call waits, which denies it, and another one by signal; then a last one."""
+    for n in (1, 2):
+        await run.send({"text": f"ask {n}", "message_id": f"ask-{n}"})
+        await run.until_waiting()
+        if n == 1:
+            await say(run, "rather not", by="ana")
+        else:
+            await run.client.temporal.get_workflow_handle(run.id).signal("send", {"text": "not now"})
+    await say(run, "last")
+    await run.close()
+
+
 async def withdraw(run: Run) -> None:
     """Withdraw messages behind a question, of each mode, one twice and one that has a turn; then the only one while paused."""
     await run.send({"text": "first", "message_id": "first"})
@@ -985,6 +998,18 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=interrupt,
+        conversation=True,
+    ),
+    "denied_by_message_conversation": Scenario(
+        [
+            calls(call("wipe", "w1", disk="a"), call("add", "c1", a=1, b=2)),
+            PlanResult.final("the first"),
+            calls(call("wipe", "w2", disk="b")),
+            PlanResult.final("the second"),
+            PlanResult.final("the last"),
+        ],
+        policy=ASKING.model_copy(update={"approval": ApprovalPolicy(on_message="deny")}),
+        deed=deny_by_message,
         conversation=True,
     ),
     "withdrawn_conversation": Scenario(

@@ -118,7 +118,7 @@ def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[s
     # earlier version did not know the rules. In that case the rules of the first confirmation count.
     stop_asking = "never" if confirm.approver_check else first.stop_asking
     if confirm.by_rules:
-        return {"stop_asking": stop_asking}
+        return {"stop_asking": stop_asking, "on_message": first.on_message}
     shown = first.shown
     had_rule = shown is not None and sorted(first.approvers) != sorted(shown.approvers)
     by_both = [role for role in first.approvers if role in confirm.approvers]
@@ -129,6 +129,7 @@ def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[s
         "narrowed_to": first.narrowed_to,
         "four_eyes": confirm.four_eyes or by_rule,
         "stop_asking": stop_asking,
+        "on_message": first.on_message,
     }
 
 

@@ -120,6 +120,7 @@ class Fold:
             "continued": self._read_continued,
             "reset": self._read_reset,
             "turn_ended": self._read_turn_ended,
+            "denied": self._waits.deny,
             "run_completed": self._read_run_ended,
             **dict.fromkeys(_ENDS, self._read_run_ended),
         }

@@ -63,7 +63,13 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
-from sojourn.core.run.turns import close_question, interrupt_turn, receive_message, withdraw_message
+from sojourn.core.run.turns import (
+    close_question,
+    deny_by_message,
+    interrupt_turn,
+    receive_message,
+    withdraw_message,
+)
 from sojourn.values.frozen import copy_with
 from sojourn.values.timers import ESCALATES, EXPIRES
 
@@ -161,6 +167,13 @@ class WaitFold:
         received, sent = receive_message(state, sent, after)
         self._go_on_with(record, received)
         yield self.received_event(record, sent)
+
+    def deny(self, record: HistoryRecord) -> Iterator[Event]:
+        """Deny the approvals that a message has denied."""
+        self._fold.state, denials = deny_by_message(self._fold.state, record.key, record.await_ids)
+        for denial in denials:
+            self._fold.state, _ = self._fold.state.settled_by(denial)
+            yield from self._settle(record, denial)
 
     def _remember(self, record: HistoryRecord, message_id: str) -> None:
         """Know a message of a conversation that was an answer."""

@@ -23,12 +23,12 @@ class HistoryRecord:
     time: datetime
     kind: str
     """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `checked` `child_initiated` `child_started` `child_completed`
-    `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `turn_ended` `run_completed` `run_failed` `run_canceled` `run_terminated`
+    `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `turn_ended` `denied` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""
     """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""
     key: str = ""
-    """The activity id, the confirmation whose approval was checked, or the id of the turn that ended."""
+    """The activity id, the confirmation whose approval was checked, the id of the turn that ended, or of the message that denied."""
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
@@ -43,6 +43,8 @@ class HistoryRecord:
     """How long an activity may wait in its task queue."""
     message_ids: tuple[str, ...] = ()
     """The messages of a turn that was interrupted before its plan was in the history."""
+    await_ids: tuple[str, ...] = ()
+    """The approvals that a message denied."""
     message_id: str = ""
     """The id of the message that an update delivers as an answer."""
     judged: bool = False

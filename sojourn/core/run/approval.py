@@ -325,6 +325,7 @@ def confirmation_of(
         approvals_needed=needed,
         steps=steps,
         allows_edits=approval.allows_edits and takes_edits(spec),
+        on_message=approval.on_message,
     )
 
 

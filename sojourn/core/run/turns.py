@@ -3,15 +3,17 @@
 These are pure transitions like those of `RunState`, which has what every run does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
+from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import SentMessage
@@ -33,10 +35,12 @@ from sojourn.core.run.totals import (
 )
 from sojourn.core.run.transcript import reply
 from sojourn.values.frozen import copy_with
+from sojourn.values.text import clip
 
 __all__ = [
     "close_question",
     "closing_output",
+    "deny_by_message",
     "end_turn",
     "interrupt_turn",
     "interruption_error",
@@ -47,6 +51,10 @@ __all__ = [
     "session_limit",
     "withdraw_message",
 ]
+
+
+MAX_DENIAL = 2_000
+"""Longest message that is the reason of a denial, in characters. The planner reads all of it as a message."""
 
 
 def open_turn(run: RunState, message_ids: Sequence[str] = ()) -> RunState:
@@ -112,6 +120,36 @@ def receive_message(run: RunState, sent: SentMessage, after: str) -> tuple[RunSt
     if sent.principal and run.viewers and (mark := mark_of(sent.principal)) not in run.viewers:
         state = copy_with(state, participants=(*run.participants, mark)[:MAX_VIEWERS])
     return (interrupt_turn(state, "") if sent.mode == "interrupt" else state), sent
+
+
+def deny_by_message(
+    run: RunState, message_id: str, await_ids: Collection[str] | None = None
+) -> tuple[RunState, list[Decided]]:
+    """Return the state after a message, and the open approvals that it denies.
+
+    A message that denies steers the present turn, so that its planner answers it. Only a message that may join the turn
+    denies. That takes no role, since its sender may interrupt the turn, which closes its approvals too.
+
+    Args:
+        run: The state, which has accepted the message.
+        message_id: The message.
+        await_ids: The approvals that it denied, as the history has them; by default those that it denies now.
+    """
+    sent = next((each for each in run.inbox.waiting if each.message_id == message_id), None)
+    if sent is None or sent.mode != "queue" or not _may_join(run, sent):
+        return run, []
+    reason = clip(sent.message.text.strip(), MAX_DENIAL) or "a message came first"
+    denials = [
+        Decided(wait.id, approved=False, reason=reason, by=sent.by, principal=sent.principal)
+        for wait in run.waits.open.values()
+        if isinstance(wait, AwaitConfirmation)
+        and (wait.on_message == "deny" if await_ids is None else wait.id in await_ids)
+    ]
+    if not denials:
+        return run, []
+    steering = copy_with(sent, mode="steer")
+    waiting = tuple(steering if each is sent else each for each in run.inbox.waiting)
+    return copy_with(run, inbox=copy_with(run.inbox, waiting=waiting)), denials
 
 
 def withdraw_message(run: RunState, message_id: str) -> RunState:

@@ -197,7 +197,8 @@ async def deliver_to_session(
 
     If a question is open, the message answers it. A call to approve is decided only by an answer that has the
     call's code, and only if `approves`: a person has written it. A person who gives no code may not have seen the
-    call, so the reply then displays the call; with `queues` the message waits for its turn instead.
+    call, so the reply then displays the call; with `queues`, or if the call's policy lets messages deny it, the
+    message goes to the run instead.
     """
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
@@ -310,7 +311,9 @@ async def _answer_open(
     for opened, view in named or views:
         may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)
         if view.call and not may_decide:
-            return None if queues else ReplyToken(run_id, opened.before)
+            denies = view.on_message == "deny" and view.run_id == run_id
+            is_message = denies and not code and not read_verdict(message.text).is_approved
+            return None if queues or is_message else ReplyToken(run_id, opened.before)
         await _submit(service, asking, view, message, run_id)
         return ReplyToken(run_id, opened.after)
     return None
