@@ -108,12 +108,9 @@ def _to_json(result: "DecisionResult") -> dict[str, Any]:
     fields = {"run_id": result.run_id, "await_id": result.await_id}
     if result.error is None:
         by = result.answered.by if result.answered else ""
-        return {
-            **fields,
-            "done": result.outcome,
-            "repeated": result.is_repeated,
-            **({"by": by} if by else {}),
-        }
+        known = {"by": by, "left": result.left}
+        done = {"done": result.outcome, "repeated": result.is_repeated}
+        return {**fields, **done, **{name: value for name, value in known.items() if value}}
     failure = failure_of(result.error)
     return {**fields, "error": failure.name, "message": failure.message}
 
@@ -121,7 +118,8 @@ def _to_json(result: "DecisionResult") -> dict[str, Any]:
 def _line(result: "DecisionResult") -> str:
     of = f"{plain(result.await_id)} of {plain(result.run_id, 300)}"
     if result.error is None:
-        return f"{result.outcome}{' before' if result.is_repeated else ''}: {of}"
+        left = f"; {result.left} more to approve" if result.left else ""
+        return f"{result.outcome}{' before' if result.is_repeated else ''}: {of}{left}"
     return f"left alone: {of}: {plain(failure_of(result.error).message, 500)}"
 
 

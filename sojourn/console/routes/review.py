@@ -97,7 +97,12 @@ async def _decide(visit: Visit, view: WaitForm, form: Form) -> ReviewedCall:
         return replace(item, view=replace(view, fault=problem.detail, then=problem.then))
     if refused:
         return replace(item, view=refused)
-    return ReviewedCall(view, done="Approved" if choice == "approve" else "Denied")
+    wait = view.wait
+    more = choice == "approve" and wait.approvals_needed - len(wait.given) > 1
+    done = (
+        "Approved, with more approvals to come," if more else "Approved" if choice == "approve" else "Denied"
+    )
+    return ReviewedCall(view, done=done)
 
 
 def _page(visit: Visit, calls: list[ReviewedCall], later: list[str]) -> Response:
