@@ -26,7 +26,7 @@ from sojourn.answers import (
 )
 from sojourn.attachments import comparable
 from sojourn.client.run import Run
-from sojourn.client.session import SessionTurn
+from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.event import ApprovalGivenEvent, AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
@@ -34,17 +34,21 @@ from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.audit import bind, bind_answer
+from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
-from sojourn.timeline import Delivery, TimelineTree, WaitEnd
+from sojourn.timeline import Delivery, Timeline, TimelineTree, WaitEnd
 
 __all__ = [
     "MESSAGE_EDITED",
     "decide_each",
+    "edit_message",
     "is_same_message",
     "needs_answer",
+    "read_branches",
     "require_same",
     "submit_answer",
+    "switch_branch",
     "withdraw_message",
 ]
 
@@ -107,6 +111,34 @@ async def withdraw_message(run: Run, asking: Principal, message_id: str) -> None
     """Withdraw a message of the principal's, or any message if it is an operator."""
     is_operator = has_role(asking, "operator")
     await run.withdraw(message_id, by=asking.subject, principal=asking, as_operator=is_operator)
+
+
+async def read_branches(session: Session) -> Timeline:
+    """Return a conversation with the turns of all its branches.
+
+    Its whole history is read, so this is a heavy read.
+    """
+    async with heavy_read():
+        return await session.timeline()
+
+
+async def edit_message(
+    session: Session,
+    asking: Principal,
+    message_id: str,
+    message: str | Message | None = None,
+    *,
+    branches: int | None = None,
+) -> SessionTurn:
+    """Edit a message, as `Session.edit`."""
+    async with heavy_read():
+        return await session.edit(message_id, message, by=asking.subject, branches=branches)
+
+
+async def switch_branch(session: Session, at: str) -> None:
+    """Go on in another branch, as `Session.switch`."""
+    async with heavy_read():
+        await session.switch(at)
 
 
 def is_same_message(delivery: Delivery, message: Message, *, may_have_context: bool = False) -> bool:

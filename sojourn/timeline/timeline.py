@@ -375,7 +375,7 @@ class Timeline:
         self._calls.clear()  # another branch may use the same ids
         self._plan_of.clear()
         self._failed.clear()
-        self._add(Note(key=f"e-{event.event_id}", **_place(event), event=event), None)
+        self._note(event)
 
     def _withdraw(self, event: events.MessageWithdrawnEvent) -> None:
         self.queued.pop(event.message_id, None)

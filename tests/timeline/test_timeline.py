@@ -387,6 +387,7 @@ def test_a_timeline_has_the_turns_of_all_branches_and_the_path_of_the_present_on
     second = turn("m2", "two")
     assert said(feed.timeline.path) == ["one", "two"]
     feed(events.ConversationBranchedEvent, at=first, message_id="m2", number=1)
+    assert feed.timeline.turns[1].entries[-1].kind == "note"  # screens draw it after what was left
     third = turn("m2", "TWO")
     timeline = feed.timeline
     assert (said(timeline.path), said(timeline.siblings(timeline.path[1]))) == (

@@ -30,7 +30,13 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import submit_answer, withdraw_message
+from sojourn.http.answering import (
+    edit_message,
+    read_branches,
+    submit_answer,
+    switch_branch,
+    withdraw_message,
+)
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
 from sojourn.reader import MAX_TURNS, TURNS, read_conversation
@@ -293,7 +299,7 @@ async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> Non
     message_id, number = form.text("message_id"), form.text("branches")
     message: Message | None = None
     if "text" in form:
-        turn = opened_by(await session.timeline(), message_id)
+        turn = opened_by(await read_branches(session), message_id)
         parts = turn.messages[0].message.parts if turn else []
         files = [part for part in parts if not isinstance(part, TextPart)]
         words = [TextPart(type="text", text=text)] if (text := form.text("text")).strip() else []
@@ -301,12 +307,12 @@ async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> Non
         if not message.parts:
             raise Problem(422, "invalid_input", "the message is empty", then="Enter the new words.")
     seen = int(number) if number.isdecimal() else None
-    await session.edit(message_id, message, by=visit.asking.subject, branches=seen)
+    await edit_message(session, visit.asking, message_id, message, branches=seen)
 
 
 async def _switch(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
     session = await visit.service.session(visit.asking, agent_id, session_id)
-    await session.switch(form.text("at"))
+    await switch_branch(session, form.text("at"))
 
 
 async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:

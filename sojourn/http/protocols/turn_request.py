@@ -29,7 +29,7 @@ from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn, opened_by
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import MESSAGE_EDITED, require_same, submit_answer
+from sojourn.http.answering import MESSAGE_EDITED, edit_message, read_branches, require_same, submit_answer
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage, with_files
@@ -211,17 +211,17 @@ async def _send(
     stored = await with_files(service, asking, sent.whole, session.run.id)
     turn = await session.send(stored, message_id=sent.message_id, by=asking.subject)
     if edits == "again" and turn.is_repeated:
-        timeline = await session.timeline()
+        timeline = await read_branches(session)
         answered = opened_by(timeline, sent.message_id)
         if answered is None or not answered.is_over:
             return turn
-        return await session.edit(sent.message_id, by=asking.subject, branches=timeline.branches)
+        return await edit_message(session, asking, sent.message_id, branches=timeline.branches)
     try:
         await require_same(turn, sent.message, may_have_context=sent.context is not None)
     except Problem as problem:
         if problem.code != MESSAGE_EDITED or edits != "words":
             raise
-        return await session.edit(sent.message_id, stored, by=asking.subject)
+        return await edit_message(session, asking, sent.message_id, stored)
     return turn
 
 

@@ -16,6 +16,7 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.events import Cursor
+from sojourn.http import answering
 from sojourn.http.answering import needs_answer, require_same, withdraw_message
 from sojourn.http.bodies import (
     NO_REASON,
@@ -172,7 +173,7 @@ async def edit_message(
         message = await session.run.client.with_attachments(
             given, body.attachments, run_id=session.run.id, principal=asking
         )
-    turn = await session.edit(body.message_id, message, by=asking.subject, branches=body.branches)
+    turn = await answering.edit_message(session, asking, body.message_id, message, branches=body.branches)
     audit.bind(run_id=session.run.id)
     return await _accepted(scope, turn, wait)
 
@@ -189,7 +190,7 @@ async def switch_branch(
     """Let the next message come after the end of another branch. A turn under way is interrupted, and messages that wait are withdrawn."""
     require(asking, "user")
     run = await _conversation(service, asking, agent_id, session_id)
-    await (await service.session(asking, agent_id, session_id)).switch(body.at)
+    await answering.switch_branch(await service.session(asking, agent_id, session_id), body.at)
     return json_of(Acknowledgement(run_id=run.id, done="switched", by=asking.subject))
 
 
@@ -205,7 +206,7 @@ async def get_alternatives(
     """Return the turns of the present branch that have others in their place, such as other answers to a message."""
     require(asking, "viewer")
     run = await _conversation(service, asking, agent_id, session_id)
-    timeline = await (await service.session(asking, agent_id, session_id)).timeline()
+    timeline = await answering.read_branches(await service.session(asking, agent_id, session_id))
     path = timeline.path
     found = [
         [

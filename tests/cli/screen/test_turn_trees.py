@@ -12,7 +12,7 @@ from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.run_trees import LINES, RunTrees
 from sojourn.cli.screen.text import local
 from sojourn.cli.screen.view import RunView
-from sojourn.contracts.event import EVENT_CLASSES, Event
+from sojourn.contracts.event import EVENT_CLASSES, ConversationBranchedEvent, Event
 from sojourn.contracts.message import ImagePart, TextPart
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
@@ -294,3 +294,21 @@ def test_a_single_token_is_told_as_one():
     """What a run used is told in the right number."""
     output = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant(""), usage=Usage(output_tokens=1))
     assert usage_text(output) == "0 calls, 1 token"
+
+
+def test_a_branch_is_told_after_what_was_left():
+    """A line below the last turn says which message is answered anew; the turns of all branches are drawn."""
+    where = {
+        "run_id": "a.b@s",
+        "agent_id": "a.b",
+        "turn_id": "t2",
+        "event_id": "0-000001-00000",
+        "time": BEGAN,
+    }
+    branched = ConversationBranchedEvent(**where, at="0-000001-00000", message_id="m2", number=1)
+    better = [said("m2", "better"), begun("t3", "m2"), answered("t3", "yes")]
+    events = [*exchange(1), *exchange(2), branched, *better]
+    for lines in (drawn(*events), logged(*events)):
+        (at,) = [number for number, line in enumerate(lines) if "message m2 is answered anew" in line]
+        assert any(line.startswith("t2") for line in lines[:at])
+        assert any(line.startswith("t3") for line in lines[at:])
