@@ -60,7 +60,8 @@ class SendMessageActivity:
                     message = fill_message(message, task.time_zone, info.workflow_id or "")
                 await session.send(message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput, RunNotFound) as error:
-            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
+            name = AwaitClosed.__name__ if isinstance(error, AwaitClosed) else type(error).__name__
+            raise ApplicationError(str(error), type=name, non_retryable=True) from None
         finally:
             await access.close()
         return session.run.id

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.errors import (
+    AlreadyAnswered,
     ApprovalVoid,
     ArtifactNotFound,
     AwaitClosed,
@@ -16,10 +17,12 @@ from sojourn.errors import (
     InvalidInput,
     MissingRole,
     NotApprover,
+    NotPaused,
     NoWorker,
     OtherKind,
     RunAlreadyExists,
     RunCanceled,
+    RunEnded,
     RunFailed,
     RunNotFound,
     RunUnreadable,
@@ -28,6 +31,7 @@ from sojourn.errors import (
     SessionBusy,
     SojournError,
     StaleDigest,
+    UnknownWait,
 )
 
 __all__ = [
@@ -86,10 +90,19 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
     RunFailed: _FAILED,
     RunCanceled: replace(_FAILED, exit_code=CANCELED),
     AwaitClosed: ErrorKind(
-        "await_closed",
+        "await_closed", 409, "GET /v1/runs/{run_id} has what the run does now, and its open waits."
+    ),
+    AlreadyAnswered: ErrorKind(
+        "already_answered",
         409,
-        "If the run has ended or the conversation is closed, start another run or session; "
-        "else GET /v1/runs/{run_id} has the run's open waits.",
+        "The first answer counts, and this one changed nothing. GET /v1/runs/{run_id} has the run's open waits.",
+    ),
+    UnknownWait: ErrorKind(
+        "unknown_wait", 409, "GET /v1/runs/{run_id} has the run's open waits; name one by its `await_id`."
+    ),
+    NotPaused: ErrorKind("not_paused", 409, "Nothing is to be done: the run goes on by itself."),
+    RunEnded: ErrorKind(
+        "run_ended", 409, "GET /v1/runs/{run_id}/output has its answer. Start another run or session."
     ),
     ApprovalVoid: ErrorKind(
         "approval_void", 409, "Look at the call as it is now, and decide again with its digest."
@@ -130,7 +143,7 @@ def kind_of(error: BaseException) -> ErrorKind | None:
         return None
     then = getattr(error, "then", "")
     if isinstance(error, NotApprover):
-        then = error.deciders and f"It is decided by {error.deciders}."
+        then = error.deciders and f"The call is decided by {error.deciders}."
     elif isinstance(error, MissingRole):
         then = f"Ask the operator of the service for the role {error.role}."
     elif isinstance(error, OtherKind):
@@ -146,6 +159,10 @@ def kind_of(error: BaseException) -> ErrorKind | None:
 
 
 def details_of(error: BaseException) -> dict[str, Any]:
-    """Return the run, the wait, a tool's changes and the cursor to resume at."""
-    found = {name: getattr(error, name, None) for name in ("run_id", "await_id", "changes", "after")}
+    """Return the run, the wait, its answer, a tool's changes and a cursor."""
+    names = ("run_id", "await_id", "changes", "after")
+    found = {name: getattr(error, name, None) for name in names}
+    if isinstance(error, AlreadyAnswered):
+        at = error.at and error.at.isoformat()
+        found |= {"outcome": error.outcome, "answered_by": error.by, "answered_at": at}
     return {name: value for name, value in found.items() if value}

@@ -17,7 +17,11 @@ SojournError
     │   ├── RunCanceled
     │   ├── RunTerminated
     │   └── RunTimedOut
-    ├── AwaitClosed      the wait is not open, or the run has ended
+    ├── AwaitClosed      the wait ended without an answer, or the message is no longer to be changed
+    │   ├── AlreadyAnswered  the wait has another answer
+    │   ├── UnknownWait  the run has not asked this
+    │   ├── NotPaused    the run is not paused
+    │   ├── RunEnded     the run has ended, or the conversation is closed
     │   └── ApprovalVoid the tool has changed since it was displayed; this approval did not run the call
     ├── MissingRole      the principal lacks the role for an answer
     │   └── NotApprover  the principal may not decide on the call
@@ -37,7 +41,7 @@ A message says what happened, where, and what to do next.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sojourn.contracts.definition import DefinitionError, SojournError
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
+    "AlreadyAnswered",
     "ApprovalVoid",
     "ArtifactNotFound",
     "AwaitClosed",
@@ -58,10 +63,12 @@ __all__ = [
     "NetworkRetriesExhausted",
     "NoWorker",
     "NotApprover",
+    "NotPaused",
     "OtherKind",
     "RateLimited",
     "RunAlreadyExists",
     "RunCanceled",
+    "RunEnded",
     "RunError",
     "RunFailed",
     "RunNotFound",
@@ -77,6 +84,7 @@ __all__ = [
     "StaleDigest",
     "ToolFailed",
     "ToolUnavailable",
+    "UnknownWait",
 ]
 
 
@@ -285,7 +293,8 @@ class RunTimedOut(RunFailed):
 class AwaitClosed(RunError):
     """The wait is not open.
 
-    It was answered, has expired or never existed, or its run has ended.
+    Its subclasses say why: it has another answer, the run has not asked it, or the run has ended. The class itself
+    stands for a wait that expired or was given up, and for a message or turn that is no longer to be changed.
 
     Args:
         await_id: The wait, if it is known.
@@ -294,6 +303,46 @@ class AwaitClosed(RunError):
     def __init__(self, message: str, *, run_id: str | None = None, await_id: str | None = None) -> None:
         super().__init__(message, run_id=run_id)
         self.await_id = await_id
+
+
+class AlreadyAnswered(AwaitClosed):
+    """The wait has another answer. The same answer again is a success.
+
+    Args:
+        outcome: The answer in one word: `answered`, `declined`, `approved`, `denied` or `provided`.
+        by: Who gave it; None if that is not recorded.
+        at: When; None if that is not known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: str | None = None,
+        await_id: str | None = None,
+        outcome: str = "answered",
+        by: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        super().__init__(message, run_id=run_id, await_id=await_id)
+        self.outcome = outcome
+        self.by = by
+        self.at = at
+
+
+class UnknownWait(AwaitClosed):
+    """The run has not asked this, or not yet."""
+
+
+class NotPaused(AwaitClosed):
+    """The run to resume is not paused."""
+
+
+class RunEnded(AwaitClosed):
+    """The run has ended, or the conversation is closed.
+
+    It takes no answers and no messages.
+    """
 
 
 class MissingRole(RunError):
@@ -346,8 +395,7 @@ class ApprovalVoid(AwaitClosed):
         await_id: str | None = None,
         changes: Sequence[str] = (),
     ) -> None:
-        super().__init__(message, run_id=run_id)
-        self.await_id = await_id
+        super().__init__(message, run_id=run_id, await_id=await_id)
         self.changes = list(changes)
 
 
@@ -355,7 +403,19 @@ class InvalidInput(RunError):
     """An argument breaks a rule, or the server refuses the request.
 
     The text says which rule, or why.
+
+    Args:
+        faults: For values by field, every fault, each with its `field` (a JSON pointer) and a `message`.
     """
+
+    part = "answer"
+    """What `faults` are about: a field of a request over HTTP."""
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, faults: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.faults = [dict(each) for each in faults]
 
 
 class StaleDigest(InvalidInput):
@@ -377,15 +437,10 @@ class StaleDigest(InvalidInput):
 class EditRefused(InvalidInput):
     """Edited arguments of an approval do not fit the tool. The call still waits.
 
-    Args:
-        faults: The fields that cannot be used, each with its `field` (a JSON pointer) and a `message`.
+    `faults` has the fields that cannot be used.
     """
 
-    def __init__(
-        self, message: str, *, run_id: str | None = None, faults: Sequence[Mapping[str, str]] = ()
-    ) -> None:
-        super().__init__(message, run_id=run_id)
-        self.faults = [dict(each) for each in faults]
+    part = "arguments"
 
 
 class OtherKind(InvalidInput):

@@ -1,5 +1,7 @@
 """The table of errors: every error that a caller may meet has a code, a status, an exit code and a next step."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from sojourn import errors
@@ -30,10 +32,14 @@ def test_an_error_says_more_than_its_class():
     """Who may decide, which role is missing and where a wait is answered stand in the next step, and ids in the details."""
     denied = errors.NotApprover("no", run_id="r", deciders="a lead")
     other = errors.OtherKind("no", run_id="r", await_id="w", kind="tool_results")
-    assert kind_of(denied).then == "It is decided by a lead."
+    assert kind_of(denied).then == "The call is decided by a lead."
     assert kind_of(errors.MissingRole("no", role="user")).then.endswith("the role user.")
     assert kind_of(other).then == "POST /v1/runs/{run_id}/tool-results answers it."
     newer = errors.OtherKind("no", run_id="r", await_id="w", kind="of a newer version")
     assert kind_of(newer).then == "A newer version of the service answers it."
     assert details_of(other) == {"run_id": "r", "await_id": "w"}
     assert kind_of(ValueError("no")) is None
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    late = errors.AlreadyAnswered("no", run_id="r", await_id="w", outcome="denied", by="ana", at=at)
+    told = {"outcome": "denied", "answered_by": "ana", "answered_at": "2026-01-02T00:00:00+00:00"}
+    assert details_of(late) == {"run_id": "r", "await_id": "w", **told}

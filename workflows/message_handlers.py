@@ -36,7 +36,7 @@ from sojourn.contracts.wire_names import (
     WITHDRAW,
 )
 from sojourn.core.awaits.confirmation import VOID
-from sojourn.core.awaits.envelope import NOT_VISIBLE, Refused, message_id_of
+from sojourn.core.awaits.envelope import NOT_VISIBLE, ONCE, REPEATED, Refused, message_id_of
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import facts_of
 from sojourn.core.awaits.steering import (
@@ -507,6 +507,11 @@ class MessageHandlers(ABC):
         answer, wait = self.awaits.read(kind, values, "update"), self.awaits.find_named(values)
         self._check(answer, wait)
         self._check(refuse_ignored_fields(kind, values), wait)
+        update = workflow.current_update_info()
+        if isinstance(answer, Repeated) and update and update.id.startswith(ONCE):
+            known = {"await_id": answer.await_id, REPEATED: True}
+            reason = f"{answer.await_id} has this answer already"
+            raise ApplicationError(reason, known, type="AwaitClosed", non_retryable=True)
         message_id, inbox = _message_id(), self.current.state.inbox
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))

@@ -7,7 +7,6 @@ and `submit` sends an answer. It checks the role, and recognizes an answer that 
 
 from sojourn.answers.batch import DecisionResult, decide_each, send_each
 from sojourn.answers.submitting import (
-    AlreadyAnswered,
     Answer,
     Answered,
     Decision,
@@ -15,6 +14,8 @@ from sojourn.answers.submitting import (
     GivenAnswer,
     Results,
     audit_facts,
+    check_answer,
+    check_earlier,
     check_may_answer,
     find_closed_wait,
     find_earlier_answer,
@@ -48,7 +49,6 @@ from sojourn.core.awaits.deciding import may_look
 
 __all__ = [
     "NO_EDIT_HERE",
-    "AlreadyAnswered",
     "Answer",
     "Answered",
     "Asker",
@@ -64,6 +64,8 @@ __all__ = [
     "WaitRef",
     "WaitView",
     "audit_facts",
+    "check_answer",
+    "check_earlier",
     "check_may_answer",
     "context_of",
     "decide_each",

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.answers.submitting import AlreadyAnswered, Answered, Decision, submit
+from sojourn.answers.submitting import Answered, Decision, submit
 from sojourn.answers.wait_view import WaitRef
 from sojourn.client.client import Client
 from sojourn.contracts.principal import Principal
@@ -43,8 +43,8 @@ class DecisionResult:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the same principal had decided so before."""
-        return isinstance(self.answered, AlreadyAnswered)
+        """Whether the call was decided so before."""
+        return self.answered is not None and self.answered.already
 
 
 async def decide_each(

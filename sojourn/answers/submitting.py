@@ -1,45 +1,45 @@
 """Send a person's or a program's answer to an open wait of a run.
 
 Every command, route, protocol and page calls `submit`. It checks by `sojourn.core.awaits.deciding`
-who may decide, and the run checks again. Sending an answer is idempotent: `find_earlier_answer`
-recognizes one that the same principal gave before, so a client that got no reply may send its
-answer again.
+who may decide, and the run checks again. Sending an answer is idempotent: `Run` recognizes one that
+the wait has already (`sojourn.client.wait_end`), so a client that got no reply may send its answer again.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sojourn.answers.wait_view import WaitRef, WaitView, wait_view
+from sojourn.client import wait_end
 from sojourn.client.run import Run
+from sojourn.client.sending import other_kind
+from sojourn.client.wait_end import Receipt, find_wait_end, refusal_of_end
 from sojourn.contracts.awaits import AwaitConfirmation, KindName
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
+from sojourn.contracts.event import Event
 from sojourn.contracts.principal import ROLES, Principal
-from sojourn.core.awaits.clarification import is_equal_answer
-from sojourn.core.awaits.confirmation import is_void
-from sojourn.core.awaits.deciding import APPROVER, describe_deciders, refusal_of
-from sojourn.core.awaits.external_tools import result_digest
-from sojourn.core.awaits.principals import is_same
-from sojourn.core.awaits.waits import is_repeated_question
-from sojourn.core.payload.parse import arguments_digest
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.clarification import faults_of
+from sojourn.core.awaits.confirmation import EDIT
+from sojourn.core.awaits.deciding import APPROVER, describe_deciders, has_decided, refusal_of
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.kinds import read_answer
+from sojourn.core.awaits.principals import PRINCIPAL, is_same, write_principal
+from sojourn.core.schema.issues import phrase
+from sojourn.core.schema.validate import Validator
 from sojourn.errors import (
     ApprovalVoid,
-    AwaitClosed,
     InvalidInput,
     MissingRole,
     NotApprover,
-    OtherKind,
     RunNotFound,
     RunUnreadable,
+    SojournError,
+    StaleDigest,
 )
-from sojourn.events.one_run import present_events
-from sojourn.timeline import TimelineTree, WaitEnd, describe_verdict
-from sojourn.values.text import clip
-from sojourn.values.visible import visible
+from sojourn.timeline import OpenWait, WaitEnd
 
 __all__ = [
-    "AlreadyAnswered",
     "Answer",
     "Answered",
     "Decision",
@@ -47,6 +47,8 @@ __all__ = [
     "GivenAnswer",
     "Results",
     "audit_facts",
+    "check_answer",
+    "check_earlier",
     "check_may_answer",
     "find_closed_wait",
     "find_earlier_answer",
@@ -127,18 +129,11 @@ class Answered:
     outcome: str
     """The outcome in one word, such as `approved`."""
     by: str = ""
-    """Name of the principal that answered."""
+    """Name of the principal that answered. With `already` of the one that did so first; empty if that is not recorded."""
     left: int = 0
     """Approvals that the call still needs, if it needs several."""
-
-
-class AlreadyAnswered(Answered):
-    """The wait already has this answer.
-
-    Either nothing was sent, or the run has ignored it.
-    """
-
-    __slots__ = ()
+    already: bool = False
+    """Whether the wait had this answer already, by `by`, so that nothing changed."""
 
 
 async def submit(
@@ -155,7 +150,7 @@ async def submit(
 ) -> Answered:
     """Send an answer to a wait, and return `Answered`.
 
-    If this principal gave the wait this answer before, return `AlreadyAnswered`.
+    If the wait has this answer already, from any principal, the result says `already`, and who gave it.
 
     Args:
         run: The run that waits. The caller has checked that the principal may see it.
@@ -171,7 +166,7 @@ async def submit(
 
     Raises:
         ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
-        AwaitClosed: The wait has another answer, has expired or never was, or the run has ended.
+        AwaitClosed: The wait has another answer (`AlreadyAnswered`), has expired, or never was (`UnknownWait`), or the run has ended.
         EditRefused: Edited arguments do not fit the tool. The wait stays open.
         InvalidInput: The answer does not fit the wait, which stays open, or an approval names no digest.
         MissingRole: The principal may not answer. `NotApprover` if it may not decide.
@@ -186,24 +181,22 @@ async def submit(
         view = await _open_call(run, ref.await_id)
     if view is not None and _has_approved(view, principal, answer):
         left = view.approvals_needed - len(view.given)
-        return Answered(run.id, view.await_id, answer.outcome, _name(principal, by), left)
+        return Answered(run.id, view.await_id, answer.outcome, _name(principal, by), left, already=True)
     if isinstance(answer, Decision) or not trusted:
         check_may_answer(principal, view or ref, answer)
     _check_bound(ref, wait, answer)
     _check_edit(ref, answer)
-    try:
-        await_id = await _send(run, principal, ref, view, answer, by, message_id)
-    except ApprovalVoid:
-        raise
-    except AwaitClosed:
-        earlier = await find_earlier_answer(run, principal, ref, answer, recent=recent)
-        if earlier is None:
-            raise
-        return earlier
+    run = Run(run.client, run.id)
+    run.known_events = recent
+    receipt = await _send(run, principal, ref, view, answer, by, message_id)
+    if receipt.end is not None:
+        _check_may_repeat(receipt.end, principal, answer)
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
-    return Answered(run.id, await_id, answer.outcome, _name(principal, by), _approvals_left(view, answer))
+    if receipt.already:
+        return Answered(run.id, str(receipt), answer.outcome, receipt.by or "", already=True)
+    return Answered(run.id, str(receipt), answer.outcome, _name(principal, by), _approvals_left(view, answer))
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
@@ -227,132 +220,149 @@ def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answ
         raise NotApprover(why, run_id=wait.run_id, deciders=_APPROVERS)
 
 
+def check_answer(
+    principal: Principal | None,
+    wait: WaitView,
+    answer: GivenAnswer,
+    spec_of: Callable[[str], ToolSpec | None] = lambda _tool: None,
+) -> None:
+    """Raise what a run would raise for an answer to an open wait, without sending it.
+
+    Only the run asks an author's own function of a tool. `spec_of` returns the tool of an id, if it is
+    known here: then results of external calls are checked by its schema.
+
+    Raises:
+        InvalidInput: The answer does not fit the wait.
+        MissingRole: The principal may not answer. `NotApprover` if it may not decide.
+        OtherKind: The answer is of another kind than the wait.
+        StaleDigest: The decision names other arguments than those of the call.
+    """
+    if _has_approved(wait, principal, answer):
+        return
+    check_may_answer(principal, wait, answer)
+    if wait.kind != answer.kind:
+        raise other_kind(wait.run_id, wait.await_id, wait.kind, answer.kind)
+    fields = {**_fields(answer), "id": wait.await_id}
+    if isinstance(answer, Decision):
+        digest = answer.digest or wait.digest or ""
+        if digest != wait.digest:
+            message = f"{wait.run_id}: {wait.await_id} is about other arguments than those of this digest"
+            raise StaleDigest(message, run_id=wait.run_id, await_id=wait.await_id, digest=wait.digest or "")
+        fields |= {"payload_digest": digest, "scope": answer.scope, "reason": answer.reason[:MAX_REASON]}
+    if principal is not None:
+        fields[PRINCIPAL] = write_principal(principal)
+    refused = read_answer(wait.wait, fields, "update")
+    if isinstance(refused, Refused):
+        faults = faults_of(wait.wait, fields)
+        raise InvalidInput(f"{wait.run_id}: {refused.reason}", run_id=wait.run_id, faults=faults)
+    if isinstance(answer, Results):
+        _check_results(wait, answer, spec_of)
+
+
+def _check_results(wait: WaitView, answer: Results, spec_of: Callable[[str], ToolSpec | None]) -> None:
+    tools = {call.tool_call_id: call.tool for call in wait.calls}
+    for place, result in enumerate(answer.results):
+        call_id = str(result.get("tool_call_id"))
+        spec = spec_of(tools.get(call_id, "")) if "result" in result else None
+        issues = Validator(spec.result.json_schema).issues(result["result"]) if spec and spec.result else []
+        if spec and issues:
+            message = f"{wait.run_id}: the result of {call_id} does not fit {spec.id}: {issues[0].field or 'it'} {phrase(issues[0])}"
+            faults = [{"field": each.field, "message": phrase(each)} for each in issues]
+            refused = InvalidInput(message, run_id=wait.run_id, faults=faults)
+            refused.part = f"results/{place}/result"
+            raise refused
+
+
 async def find_earlier_answer(
     run: Run,
     principal: Principal | None,
-    wait: WaitRef | str,
-    answer: GivenAnswer,
-    *,
-    children: bool = False,
-    recent: Iterable[Event] = (),
-) -> AlreadyAnswered | None:
-    """Return this answer if a closed wait has it already, or None without such a wait.
+    is_it: Callable[[WaitView], bool],
+    answer: Callable[[WaitView], GivenAnswer],
+) -> Answered | None:
+    """Return an answer if a closed wait of a run, or of a child run, has it already.
 
-    `children` and `recent` are as for `find_closed_wait`.
+    None without such a wait. `answer` reads what was sent as an answer to the wait.
 
     Raises:
         ApprovalVoid: The tool was changed since the approval, so that the call did not run.
-        AwaitClosed: The wait has another answer, or has expired.
+        AlreadyAnswered: The wait has another answer. `AwaitClosed` if it expired.
+        NotApprover: The principal may not decide on the call.
     """
-    ref = _ref(run, wait)
     try:
-        found = await find_closed_wait(
-            run, lambda view: view.await_id == ref.await_id, children=children, recent=recent
-        )
+        found = await find_closed_wait(run, is_it, children=True)
     except (InvalidInput, RunNotFound, RunUnreadable):
         return None
-    if found is None:
-        return None
-    end, void = found
+    return check_earlier(found[0], principal, answer(_view(found[0])), found[1]) if found else None
+
+
+def check_earlier(
+    end: WaitEnd, principal: Principal | None, answer: GivenAnswer, void: ApprovalVoid | None = None
+) -> Answered:
+    """Return this answer if a wait that ended has it already, from any principal.
+
+    The principal must be one that could have given it: of others, the wait takes no answer at all.
+
+    Raises:
+        ApprovalVoid: `void`, why the call did not run by an approval of it.
+        AlreadyAnswered: The wait has another answer. `AwaitClosed` if it expired.
+        MissingRole: The principal may not answer. `NotApprover` if it may not decide.
+        StaleDigest: The decision names other arguments than those of the call.
+    """
     event = end.event
-    if _view(end).kind != answer.kind:
-        return None
-    if not is_same_answer(end, answer, principal):
+    _check_may_repeat(end, principal, answer)
+    if not is_same_answer(end, answer):
         raise refusal_of_closed(end, answer)
     if void:
         raise void
-    return AlreadyAnswered(event.run_id, event.await_id, answer.outcome, event.by or "")
+    return Answered(event.run_id, event.await_id, answer.outcome, event.by or "", already=True)
 
 
-def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Return whether a wait was answered so by this principal, or by any.
+def _check_may_repeat(end: WaitEnd, principal: Principal | None, answer: GivenAnswer) -> None:
+    # Who has decided may send the decision again, whatever its roles are now. A command without a principal
+    # can read the history, and so may learn of the decision.
+    if principal is not None and not has_decided(end.event, principal):
+        check_may_answer(principal, _view(end), answer)
 
-    Answers are compared as JSON values. An archived event of an earlier version has no digests of results.
+
+def is_same_answer(end: WaitEnd, answer: GivenAnswer) -> bool:
+    """Return whether a wait was answered so, by any principal.
+
+    Answers are compared as JSON values.
     """
-    event = end.event
-    if principal is not None:
-        by_name = event.principal is None and event.by == principal.subject
-        if not by_name and not is_same(event.principal, principal):
-            return False
-    match answer:
-        case Decision(approved=approved, digest=digest):
-            is_about = digest in (None, "", _view(end).digest)
-            return event.approved is approved and is_about and _is_same_edit(end, answer)
-        case Declined():
-            return event.code == "declined"
-        case Answer(value=value):
-            return event.code is None and is_equal_answer(event.text or "", value)
-        case Results(results=results):
-            known = event.result_digests
-            given = {str(each.get("tool_call_id")): result_digest(each) for each in results}
-            return event.code is None and (not known or given.items() <= known.items())
+    return wait_end.is_same_answer(end, _fields(answer))
 
 
-def _is_same_edit(end: WaitEnd, answer: Decision) -> bool:
-    """Return whether a call was approved with the arguments of a decision."""
-    call, edited = _view(end).call, end.event.edited_arguments
-    given = None if answer.arguments is None else arguments_digest(answer.arguments)
-    if call is not None and given == arguments_digest(call.payload):
-        given = None
-    return given == (None if edited is None else arguments_digest(edited))
+def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> SojournError:
+    """Return the refusal of another answer to a wait that ended.
+
+    It says who gave which answer, and when.
+    """
+    return refusal_of_end(end, _fields(answer))
 
 
 async def find_closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False, recent: Iterable[Event] = ()
 ) -> tuple[WaitEnd, ApprovalVoid | None] | None:
-    """Find a wait that was answered, in the events of its run.
+    """Find a wait that was answered by its view, as `find_wait_end` does."""
 
-    Return its end, and why the call did not run by an approval of it. The caller's `recent` events come first, then
-    those of the present execution, then all others.
-    """
-    search = _Search(run.id, is_it)
-    for event in recent:
-        search.feed(event)
-    if search.end is not None:
-        return search.end, search.void
-    if not children:
-        search = await _read(_Search(run.id, is_it), present_events(run.client.temporal, run.id))
-        if search.end is not None or search.has_start:
-            return search.end and (search.end, search.void)
-    search = await _read(_Search(run.id, is_it), run.events(follow=False, children=children))
-    return search.end and (search.end, search.void)
+    def fits(opened: OpenWait) -> bool:
+        return is_it(wait_view(opened.wait, opened.run_id))
+
+    return await find_wait_end(run, fits, children=children, recent=recent)
 
 
-class _Search:
-    """Looks for the end of a wait, and after an approval for its being void."""
-
-    def __init__(self, run_id: str, is_it: Callable[[WaitView], bool]) -> None:
-        self.end: WaitEnd | None = None
-        self.void: ApprovalVoid | None = None
-        self._tree = TimelineTree(run_id)
-        self._is_it = is_it
-
-    @property
-    def has_start(self) -> bool:
-        """Whether the start of the run was among the events."""
-        return self._tree.top.started is not None
-
-    @property
-    def is_over(self) -> bool:
-        return self.void is not None or (self.end is not None and _view(self.end).call is None)
-
-    def feed(self, event: Event) -> None:
-        if self.end is not None:
-            self.void = self.void or _void_after(self.end, event)
-            return
-        self._tree.feed(event)
-        last = self._tree.decisions[-1] if self._tree.decisions else None
-        if last and last.event is event and last.wait and self._is_it(_view(last)):
-            self.end = last
-
-
-async def _read(search: _Search, events: AsyncGenerator[Event]) -> _Search:
-    async with aclosing(events):
-        async for event in events:
-            search.feed(event)
-            if search.is_over:
-                break
-    return search
+def _fields(answer: GivenAnswer) -> dict[str, Any]:
+    """Return the fields of an answer that are compared with a recorded one."""
+    match answer:
+        case Decision(approved=approved, digest=digest, arguments=arguments):
+            edit = {} if arguments is None else {EDIT: arguments}
+            return {"approved": approved, "payload_digest": digest, **edit}
+        case Answer(value=value):
+            return {"answer": value}
+        case Declined():
+            return {"declined": True}
+        case Results(results=results):
+            return {"results": results}
 
 
 def _view(end: WaitEnd) -> WaitView:
@@ -391,11 +401,10 @@ async def _send(
     answer: GivenAnswer,
     by: str | None,
     message_id: str,
-) -> str:
+) -> Receipt:
     await_id = ref.await_id
     if view is not None and view.kind != answer.kind:
-        message = f"{run.id}: {await_id} is of the kind {view.kind}, and not {answer.kind}"
-        raise OtherKind(message, run_id=run.id, await_id=await_id, kind=view.kind)
+        raise other_kind(run.id, await_id, view.kind, answer.kind)
     sender: dict[str, Any] = {"by": by, "principal": principal}
     match answer:
         case Decision(approved=approved, scope=scope):
@@ -454,61 +463,3 @@ def _missing(principal: Principal, role: str, run_id: str) -> MissingRole:
 
 def _name(principal: Principal | None, by: str | None) -> str:
     return by or (principal.subject if principal else "")
-
-
-def _void_after(end: WaitEnd, event: Event) -> ApprovalVoid | None:
-    call = _view(end).call
-    if call is None or event.run_id != end.event.run_id:
-        return None
-    again = wait_in(event)
-    if again is not None and is_repeated_question(again, call.id):
-        changed = "; ".join(again.changes)
-        message = (
-            f"the approval is void: the tool was changed since it was shown ({changed}); "
-            f"look at {again.id}, and decide on it"
-        )
-        return ApprovalVoid(message, run_id=event.run_id, await_id=again.id, changes=again.changes)
-    if isinstance(event, ToolEndEvent) and event.tool_call_id == call.tool_call_id and is_void(event.result):
-        why = event.error and event.error.message
-        return ApprovalVoid(f"the approval is void: {why}", run_id=event.run_id)
-    return None
-
-
-def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> AwaitClosed:
-    """Return the refusal of an answer to a wait that has one.
-
-    It says who gave which answer, and when.
-    """
-    view, event = _view(end), end.event
-    what = _describe(view)
-    at = f"{event.time:%Y-%m-%d %H:%M:%S} UTC"
-    by = f" by {visible(event.by[:200])}" if event.by else ""
-    if event.code == "expired":
-        text = f"{what} expired at {at}, before an answer came"
-    elif (
-        event.approved is not None
-        and isinstance(answer, Decision)
-        and answer.digest not in (None, "", view.digest)
-    ):
-        text = f"{what} was shown with other arguments than those of this digest"
-    else:
-        text = f"{what} was already {describe_verdict(event)}{by} at {at}{_reason(event)}"
-    return AwaitClosed(text, run_id=view.run_id, await_id=view.await_id)
-
-
-def _describe(view: WaitView) -> str:
-    if view.call is not None:
-        return f"the call of {visible(view.tool or '')}"
-    if view.takes_words:
-        kind = view.noun.removeprefix("a ").removeprefix("an ")
-        return f"the {kind} {visible(clip(' '.join((view.prompt or view.summary).split()), 100))!r}"
-    return f"the result of {', '.join(visible(call.tool) for call in view.calls[:3])}"
-
-
-def _reason(event: AwaitAnsweredEvent) -> str:
-    """Return the reason of a decision.
-
-    The text of an answer is not repeated.
-    """
-    is_reason = event.approved is not None or event.code == "declined"
-    return f": {visible(clip(event.text, 200))}" if is_reason and event.text else ""

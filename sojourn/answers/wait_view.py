@@ -448,29 +448,28 @@ def wait_view(
     )
 
 
-def open_waits(status: RunStatus, *, with_given: bool = False) -> list[WaitView]:
-    """Return the open waits of a run and its child runs.
+def open_waits(status: RunStatus) -> list[WaitView]:
+    """Return the open waits of a run and its child runs."""
+    return [*_own_waits(status), *(view for views in _child_waits(status).values() for view in views)]
 
-    `with_given` includes external calls whose result the run has.
-    """
-    given = [] if with_given else [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
-    own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
-    own = [view for view in own if view.calls or view.kind != "tool_results"]
-    below = [
-        wait_view(wait, run_id, status=status)
+
+def _own_waits(status: RunStatus) -> list[WaitView]:
+    # A worker of an earlier version lists external calls that have a result too.
+    given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
+    views = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
+    return [view for view in views if view.calls or view.kind != "tool_results"]
+
+
+def _child_waits(status: RunStatus) -> dict[str, list[WaitView]]:
+    return {
+        run_id: [wait_view(wait, run_id, status=status) for wait in waits]
         for run_id, waits in status.child_awaits.items()
-        for wait in waits
-    ]
-    return own + below
+    }
 
 
 def status_view(status: RunStatus) -> StatusView:
     fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
-    fields["awaits"] = [wait_view(wait, status.run_id, status=status) for wait in status.awaits]
-    fields["child_awaits"] = {
-        run_id: [wait_view(wait, run_id, status=status) for wait in waits]
-        for run_id, waits in status.child_awaits.items()
-    }
+    fields |= {"awaits": _own_waits(status), "child_awaits": _child_waits(status)}
     return StatusView(**fields)
 
 

@@ -269,6 +269,11 @@ class App:
         return (agent and agent.visibility) or self.visibility
 
     @property
+    def agent_ids(self) -> list[str]:
+        """The ids of the agents, in the order in which they were given."""
+        return list(self._agents)
+
+    @property
     def subject_agents(self) -> frozenset[str] | None:
         """The agents whose runs only their subjects see, or None for every agent."""
         if self.visibility == "subject" and all(

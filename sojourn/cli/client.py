@@ -10,9 +10,10 @@ from sojourn.cli.options import connection_options, load_app
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
+    from sojourn.answers import Answered
     from sojourn.client.client import Client
 
-__all__ = ["by_or_user", "print_done", "with_client", "worker_line"]
+__all__ = ["by_or_user", "print_answered", "print_done", "with_client", "worker_line"]
 
 
 def with_client(
@@ -63,6 +64,22 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: s
         f"{done.replace('_', ' ')}:{what} {plain(run_id, 300)}{f', by {plain(by)}' if by else ''}{f'; {then}' if then else ''}"
     )
     return 0
+
+
+def print_answered(done: "Answered", *, as_json: bool, **more: Any) -> int:
+    """Print that a wait has an answer, now or already, and return exit code 0."""
+    then = "it has this answer already, and nothing was changed" if done.already else ""
+    mark = {"already": True} if done.already and as_json else {}
+    return print_done(
+        done.outcome,
+        done.run_id,
+        as_json=as_json,
+        by=done.by,
+        then=then,
+        await_id=done.await_id,
+        **mark,
+        **more,
+    )
 
 
 def worker_line(queue: str | None) -> str:

@@ -108,6 +108,7 @@ def failure_of(error: BaseException) -> Failure:
         else:
             code, more = (kind.exit_code if (kind := kind_of(error)) else FAILED), _more_of(error)
         name = _NAMES.get(code) if type(error) is CommandError else None
+        more = {"code": (name or "failed").lower(), **more} if isinstance(error, CommandError) else more
         message = "\n".join([str(error), *getattr(error, "__notes__", ())])
         return Failure(code, name or type(error).__name__, message, more)
     if isinstance(error, BrokenPipeError):
@@ -124,8 +125,9 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _more_of(error: SojournError) -> dict[str, Any]:
-    code = getattr(error, "code", None)
-    return details_of(error) | ({"code": code} if code else {})
+    code = getattr(error, "code", None) or ((kind := kind_of(error)) and kind.code)
+    faults = getattr(error, "faults", None)
+    return details_of(error) | ({"code": code} if code else {}) | ({"faults": faults} if faults else {})
 
 
 def _is_interrupt(error: BaseException) -> bool:

@@ -48,7 +48,7 @@ def lines_of(view: WaitView) -> list[str]:
 
 def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
     """Return the entry of `open` in the error object that `--json` prints."""
-    about = "\n".join(texts_of(view).about(view))
+    about = "\n".join(texts_of(view).about(view)).lstrip("\n")
     return {**view.model_dump(mode="json"), "about": about, "command": command_of(view, name)}
 
 
@@ -82,14 +82,15 @@ async def find_wait(
             run_id=run_id,
             open=[to_json(each, command) for each in among],
         )
+    code = "unknown_wait"
     if not found:
-        text = nothing_open(status)
+        text, code = nothing_open(status), code if status.is_open else "run_ended"
     elif await_id is not None and named:
         text = f"{plain(await_id)} of {run_id} is {named[0].noun}; answer it with: {command_of(named[0], command)}"
     else:
         missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {noun}"
         text = list_waits(f"{run_id} waits for nothing {missing}; it waits for:", found, command)
-    raise CommandError(text, run_id=run_id, open=[to_json(each, command) for each in found])
+    raise CommandError(text, code=code, run_id=run_id, open=[to_json(each, command) for each in found])
 
 
 def require_worker(status: RunStatus) -> None:

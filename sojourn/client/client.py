@@ -277,7 +277,7 @@ class Client(Access):
             raise NotApprover(why, run_id=run_id)
         new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
-            raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
+            raise InvalidInput(f"the new run: {RUN_ID_RULE}", run_id=new.id)
         queue = self.task_queue or fork.task_queue
         if review is not None:
             await review(ForkReview(new.id, fork.link, fork.warning))
@@ -288,7 +288,7 @@ class Client(Access):
             await start_workflow(self.temporal, new.id, shown, queue, argument=fork.argument())
         except WorkflowAlreadyStartedError as error:
             raise RunAlreadyExists(
-                f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
+                f"run id {new.id!r} was used before; choose another one for the new run", run_id=new.id
             ) from error
         except RPCError as error:
             raise translate_error(error, new.id) from error

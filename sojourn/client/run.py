@@ -1,6 +1,8 @@
 """Answer and steer a run, and read it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, overload
 
 from temporalio.service import RPCError
@@ -9,11 +11,14 @@ from sojourn.client.readable_run import ReadableRun
 from sojourn.client.retry_now import retry_now
 from sojourn.client.sending import Fields, send
 from sojourn.client.setting_aside import target_of
+from sojourn.client.wait_end import Receipt, receipt_of
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.event import Event
 from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Accepted
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunStatus
 from sojourn.contracts.wire_names import (
     BRANCH,
     CLOSE,
@@ -29,12 +34,13 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
     WITHDRAW,
 )
+from sojourn.core.awaits.clarification import faults_of
 from sojourn.core.awaits.confirmation import EDIT
-from sojourn.core.awaits.envelope import Refused, update_id_of
+from sojourn.core.awaits.envelope import ONCE, Refused, update_id_of
 from sojourn.core.awaits.kinds import is_repetition
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
-from sojourn.errors import AwaitClosed, InvalidInput
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunError, UnknownWait
 from sojourn.events.one_run import find_update, status_in_history
 
 __all__ = ["Run"]
@@ -57,8 +63,12 @@ class Run(ReadableRun):
 
     It is valid before the run starts, while it is open and after it ends. Methods raise `RunNotFound` if there is no such
     run, `RunUnreadable` if its records cannot be decoded here, and `ServerUnavailable` if the server does not answer. Those
-    that send something raise `NoWorker` if no worker accepts it within 30 s, and `AwaitClosed` if the run has ended.
+    that send something raise `NoWorker` if no worker accepts it within 30 s, and `RunEnded`, an `AwaitClosed`, if the run has
+    ended. An answer that its wait has already is a success, also then: the `Receipt` says `already`, who gave it, and when.
     """
+
+    known_events: Iterable[Event] = ()
+    """Events that the caller has at hand. An earlier answer is looked for in them first."""
 
     @overload
     async def answer(
@@ -69,7 +79,7 @@ class Run(ReadableRun):
         by: str | None = None,
         principal: Principal | None = None,
         message_id: str | None = None,
-    ) -> str: ...
+    ) -> Receipt: ...
 
     @overload
     async def answer(
@@ -80,7 +90,7 @@ class Run(ReadableRun):
         by: str | None = None,
         principal: Principal | None = None,
         message_id: str | None = None,
-    ) -> str: ...
+    ) -> Receipt: ...
 
     async def answer(
         self,
@@ -90,7 +100,7 @@ class Run(ReadableRun):
         by: str | None = None,
         principal: Principal | None = None,
         message_id: str | None = None,
-    ) -> str:
+    ) -> Receipt:
         """Answer a question of the run, and return the await's id.
 
         Args:
@@ -103,7 +113,8 @@ class Run(ReadableRun):
                 conversation.
 
         Raises:
-            AwaitClosed: The wait is not open, the message was delivered before, or the run has ended.
+            AwaitClosed: The wait is not open: `AlreadyAnswered` with another answer, `UnknownWait`, `RunEnded`; or the message
+                was delivered before.
             InvalidInput: The answer is invalid, or does not fit the question.
         """
         wait: Any = await_id
@@ -122,13 +133,14 @@ class Run(ReadableRun):
         *,
         by: str | None = None,
         principal: Principal | None = None,
-    ) -> str:
+    ) -> Receipt:
         """Decline to answer a question. The planner, or the asking tool, gets the reason.
 
         Takes its sender, and raises, as `answer`.
         """
-        sent = {"id": _id_of(await_id), "declined": True, "reason": reason, **_sender(by, principal)}
-        return await self._send(PROVIDE_CLARIFICATION, sent)
+        asked = _id_of(await_id)
+        sent: Fields = {"id": asked, "declined": True, "reason": reason, **_sender(by, principal)}
+        return await self._settle(PROVIDE_CLARIFICATION, sent, None, asked, sent)
 
     async def approve(
         self,
@@ -141,7 +153,7 @@ class Run(ReadableRun):
         for_run: bool = False,
         arguments: Mapping[str, Any] | None = None,
         message_id: str | None = None,
-    ) -> str:
+    ) -> Receipt:
         """Approve a call that waits for a person, and return the await's id.
 
         A decision names the arguments of the call, and applies to no others. Pass the wait that the person
@@ -162,7 +174,7 @@ class Run(ReadableRun):
 
         Raises:
             ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
-            AwaitClosed: The wait is not open, or the run has ended.
+            AwaitClosed: The wait is not open: `AlreadyAnswered` with another decision, `UnknownWait`, `RunEnded`.
             EditRefused: Edited arguments do not fit the tool; the call still waits.
             InvalidInput: The decision names the digest of other arguments, or the call takes no edit.
             NotApprover: The principal may not decide on the call.
@@ -182,7 +194,7 @@ class Run(ReadableRun):
         by: str | None = None,
         principal: Principal | None = None,
         message_id: str | None = None,
-    ) -> str:
+    ) -> Receipt:
         """Deny a call. The planner gets the reason.
 
         The wait is named, and errors are raised, as for `approve`.
@@ -196,7 +208,7 @@ class Run(ReadableRun):
         payload_digest: str | None,
         decision: dict[str, Any],
         message_id: str | None,
-    ) -> str:
+    ) -> Receipt:
         if isinstance(seen, AwaitConfirmation):
             payload_digest = payload_digest or seen.payload_digest
             seen = seen.id
@@ -206,12 +218,13 @@ class Run(ReadableRun):
             calls = [] if payload_digest else await self._open_calls(seen)
             only = calls[0] if len(calls) == 1 else None
             if not (calls or seen or payload_digest):
-                raise AwaitClosed(f"{self.id}: no call waits for a decision", run_id=self.id)
+                raise UnknownWait(f"{self.id}: no call waits for a decision", run_id=self.id)
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
         # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
         decided = named if seen else await named()
-        return await self._settle(PROVIDE_CONFIRMATION, decided, message_id, seen, decision)
+        said: Fields = {**decision, "payload_digest": payload_digest}
+        return await self._settle(PROVIDE_CONFIRMATION, decided, message_id, seen, said)
 
     async def _settle(
         self,
@@ -220,28 +233,53 @@ class Run(ReadableRun):
         message_id: str | None,
         await_id: str | None,
         said: Fields,
-    ) -> str:
+    ) -> Receipt:
         if message_id is not None and not is_message_id(message_id):
             raise InvalidInput(
                 f"{self.id}: `message_id` is a text of at most {MAX_MESSAGE_ID} characters", run_id=self.id
             )
-        answered = await self._send(kind, sent, update_id_of(message_id))
-        if not message_id:
-            return answered
+        try:
+            answered = await self._send(kind, sent, update_id_of(message_id) or f"{ONCE}{uuid.uuid4().hex}")
+            if message_id:
+                await self._check_message(kind, message_id, answered, await_id, said)
+        except ApprovalVoid:
+            raise
+        except InvalidInput as refused:
+            refused.faults = refused.faults or await self._faults_of(await_id, said)
+            raise
+        except AwaitClosed as closed:
+            return await receipt_of(self, closed, kind, await_id or "", said, self.known_events)
+        return Receipt(answered)
+
+    async def _faults_of(self, await_id: str | None, said: Fields) -> list[dict[str, str]]:
+        if not isinstance(said.get("answer"), (str, dict)):
+            return []
+        with suppress(RunError):
+            for wait in (await self._status_now()).awaits:
+                if await_id in (None, "", wait.id):
+                    return faults_of(wait, said)
+        return []
+
+    async def _status_now(self) -> RunStatus:
+        return await self._query_status() or await status_in_history(self.client.temporal, self.id)
+
+    async def _check_message(
+        self, kind: str, message_id: str, answered: str, await_id: str | None, said: Fields
+    ) -> None:
         # Temporal returns the outcome of the first update with this id, whatever the present one says.
-        first = await find_update(self.client.temporal, self.id, message_id)
+        first, name = await find_update(self.client.temporal, self.id, message_id), repr(message_id[:200])
         if await_id and answered != await_id:
             raise AwaitClosed(
-                f"{self.id}: the message {message_id[:200]!r} was the answer to {answered}", run_id=self.id
+                f"{self.id}: the message {name} was the answer to {answered}",
+                run_id=self.id,
+                await_id=answered,
             )
         if first is not None and not is_repetition(kind, said, first):
-            message = f"{self.id}: the message {message_id[:200]!r} was another answer to {answered}"
-            raise AwaitClosed(message, run_id=self.id)
-        return answered
+            message = f"{self.id}: the message {name} was another answer to {answered}"
+            raise AwaitClosed(message, run_id=self.id, await_id=answered)
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
-        status = await self._query_status() or await status_in_history(self.client.temporal, self.id)
-        calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
+        calls = [wait for wait in (await self._status_now()).awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
 
     async def stop_asking(
@@ -287,7 +325,7 @@ class Run(ReadableRun):
         *,
         by: str | None = None,
         principal: Principal | None = None,
-    ) -> str:
+    ) -> Receipt:
         """Send results of external calls, all or some, and return the await's id.
 
         Args:
@@ -298,12 +336,12 @@ class Run(ReadableRun):
             principal: The principal that gives the results, as for `answer`.
 
         Raises:
-            AwaitClosed: The wait is not open, the call was answered before, or the run has ended.
+            AwaitClosed: The wait is not open, the call has another result (`AlreadyAnswered`), or the run has ended.
             InvalidInput: A result does not fit its tool; send that result again.
         """
         given = [dict(result) for result in results]
-        sent = {"id": await_id or "", "results": given, **_sender(by, principal)}
-        return await self._send(PROVIDE_TOOL_RESULTS, sent)
+        sent: Fields = {"id": await_id or "", "results": given, **_sender(by, principal)}
+        return await self._settle(PROVIDE_TOOL_RESULTS, sent, None, await_id, sent)
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
         """Pause, so that nothing new starts until `resume`.
@@ -335,7 +373,7 @@ class Run(ReadableRun):
                 only those of its roles that the sender has too.
 
         Raises:
-            AwaitClosed: The run is not paused, or has ended.
+            NotPaused: The run is not paused. `RunEnded` if it has ended; both are `AwaitClosed`.
         """
         sent: Fields = {"note": note, "messages": _several(messages), "by": by}
         if messages and principal:

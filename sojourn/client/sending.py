@@ -20,28 +20,34 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translate_error
+from sojourn.contracts.awaits import record_of
+from sojourn.contracts.wire_names import CLOSE, PROVIDE_TOOL_RESULTS, RESUME, SEND
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
-from sojourn.core.awaits.envelope import NOT_VISIBLE
+from sojourn.core.awaits.envelope import NOT_VISIBLE, REPEATED
 from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.core.run.inbox import NOT_SENDER
 from sojourn.errors import (
+    AlreadyAnswered,
     ApprovalVoid,
     AwaitClosed,
     EditRefused,
     InvalidInput,
     MissingRole,
     NotApprover,
+    NotPaused,
     NoWorker,
     OtherKind,
+    RunEnded,
     RunError,
     RunNotFound,
     SessionBusy,
     StaleDigest,
+    UnknownWait,
 )
 from sojourn.values.wire import size_of
 
-__all__ = ["Fields", "Update", "not_found", "send"]
+__all__ = ["Fields", "Repetition", "Update", "not_found", "other_kind", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
@@ -86,7 +92,15 @@ _REFUSALS: dict[str, type[RunError]] = {
     NOT_APPROVER: NotApprover,
     "SessionBusy": SessionBusy,
 }
-"""The error of a refusal; of any other, `AwaitClosed`."""
+"""The error of a refusal; of any other, `AwaitClosed`, or what `_CLOSED` says of the update."""
+
+_NOT_OPEN: dict[str, type[AwaitClosed]] = {RESUME: NotPaused}
+_CLOSED: dict[str, type[AwaitClosed]] = {SEND: RunEnded, CLOSE: RunEnded}
+"""The error of an update that asks for something that is not open, and for something that is over."""
+
+
+class Repetition(AwaitClosed):
+    """The wait has this very answer. Callers of `Run` do not meet it."""
 
 
 async def send(
@@ -119,10 +133,10 @@ async def send(
             _stop_if_cancelled(error)
             raise await _nobody(handle) from error
         except WorkflowAlreadyStartedError as error:
-            raise _closed_error(run_id) from error
+            raise _closed_error(run_id, fields) from error
         except RPCError as error:
             if _says(error, ENDED) and not await _is_open(handle):
-                raise _closed_error(run_id) from error
+                raise _closed_error(run_id, fields) from error
             failing = failing or time.monotonic() + ANSWER_DEADLINE
             if not _may_pass(error) or time.monotonic() > failing:
                 raise _timeout_error(error, run_id) from error
@@ -153,11 +167,11 @@ async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
     return NoWorker(f"{handle.id}: {reason}; it can still take effect when one runs", run_id=handle.id)
 
 
-def _closed_error(run_id: str) -> AwaitClosed:
-    return AwaitClosed(
-        f"{run_id} has ended; it accepts no answers and no messages: start another run, or another session",
-        run_id=run_id,
+def _closed_error(run_id: str, fields: Fields) -> RunEnded:
+    message = (
+        f"{run_id} has ended; it accepts no answers and no messages: start another run, or another session"
     )
+    return RunEnded(message, run_id=run_id, await_id=fields.get("id"))
 
 
 def _stop_if_cancelled(error: Exception) -> None:
@@ -183,14 +197,35 @@ def _refusal(
     kind, await_id = details.get("kind"), details.get("await_id", "")
     answered = KINDS_BY_NAME.get(name)
     if kind and answered and kind != answered.record.kind:
-        message = f"{run_id}: {await_id} is of the kind {kind}, and not {answered.record.kind}"
-        return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
+        return other_kind(run_id, await_id, kind, answered.record.kind)
     if faults := details.get("faults"):
         return EditRefused(message, run_id=run_id, faults=faults)
     digest = details.get("digest")
     if digest and sent.get("payload_digest", digest) != digest:
         return StaleDigest(message, run_id=run_id, await_id=await_id, digest=digest)
-    return _REFUSALS.get(refused, AwaitClosed)(message, run_id=run_id)
+    if refused in _REFUSALS:
+        return _REFUSALS[refused](message, run_id=run_id)
+    return _closed_refusal(message, refused, run_id, name, await_id or sent.get("id") or None, details)
+
+
+def _closed_refusal(
+    message: str, refused: str, run_id: str, name: str, await_id: str | None, details: Fields
+) -> AwaitClosed:
+    if refused == "AwaitNotOpen":
+        return _NOT_OPEN.get(name, UnknownWait)(message, run_id=run_id, await_id=await_id)
+    if name == PROVIDE_TOOL_RESULTS and details.get("kind"):
+        # The wait is open, and a call of it has another result.
+        return AlreadyAnswered(message, run_id=run_id, await_id=await_id, outcome="provided")
+    if details.get(REPEATED):
+        return Repetition(message, run_id=run_id, await_id=await_id)
+    return _CLOSED.get(name, AwaitClosed)(message, run_id=run_id, await_id=await_id)
+
+
+def other_kind(run_id: str, await_id: str, kind: str, given: str) -> OtherKind:
+    """Return the error of an answer of another kind than its wait."""
+    wanted, sent = (record.answer_path if (record := record_of(each)) else each for each in (kind, given))
+    message = f"{run_id}: {await_id} takes {wanted}, not {sent}".replace("tool-results", "tool results")
+    return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
 
 
 def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:

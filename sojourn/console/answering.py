@@ -360,7 +360,7 @@ async def _refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
             "The call changed after you saw it. It has not run.",
             "Review the new version and decide again.",
         )
-    elif now.found is None:
+    elif now.found is None and problem.code != "already_answered":
         detail, then = "No longer open.", ""
     elif problem.code == "invalid_input":
         then = "Correct it and send again."

@@ -6,9 +6,10 @@ deleted them. So other programs read the file as the history of the last executi
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from google.protobuf.json_format import ParseError
@@ -30,6 +31,7 @@ from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tasks import Archived
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
@@ -47,6 +49,7 @@ __all__ = [
     "executions_before",
     "export_histories",
     "fetch_histories",
+    "find_results",
     "find_update",
     "first_execution",
     "histories_in",
@@ -205,9 +208,35 @@ async def find_accepted(client: Client, run_id: str, message_id: str) -> Accepte
 
 
 async def find_update(client: Client, run_id: str, message_id: str) -> dict[str, Any] | None:
-    """Return the update that delivered a message to a run, or None.
+    """Return the update that delivered a message to a run, or None."""
+    async with aclosing(_updates(client, run_id)) as updates:
+        async for record, fields in updates:
+            if record.message_id == message_id:
+                return fields
+    return None
 
-    The history of the present execution is read from its end, since the message was mostly sent just now.
+
+async def find_results(
+    client: Client, run_id: str, await_id: str, call_ids: Collection[str]
+) -> tuple[str | None, datetime] | None:
+    """Return who sent results of external calls last, and when, or None."""
+    async with aclosing(_updates(client, run_id)) as updates:
+        async for record, fields in updates:
+            results: Any = fields.get("results")
+            if record.name != PROVIDE_TOOL_RESULTS or fields.get("id", await_id) != await_id:
+                continue
+            if isinstance(results, list) and any(
+                isinstance(each, dict) and cast("dict[str, Any]", each).get("tool_call_id") in call_ids
+                for each in cast("list[Any]", results)
+            ):
+                return fields.get("by"), record.time
+    return None
+
+
+async def _updates(client: Client, run_id: str) -> AsyncGenerator[tuple[HistoryRecord, dict[str, Any]]]:
+    """Yield the accepted updates of a run's present execution, newest first.
+
+    Each comes with its fields. A reader mostly looks for one that was sent just now.
     """
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace, execution=WorkflowExecution(workflow_id=run_id), maximum_page_size=_PAGE
@@ -221,15 +250,10 @@ async def find_update(client: Client, run_id: str, message_id: str) -> dict[str,
             page = await client.workflow_service.get_workflow_execution_history_reverse(request)
             for event in page.history.events:
                 record = await reader.record(event) if event.event_type == kind else None
-                if (
-                    record
-                    and record.message_id == message_id
-                    and record.value
-                    and isinstance(record.value[0], dict)
-                ):
-                    return record.value[0]
+                if record and record.value and isinstance(record.value[0], dict):
+                    yield record, cast("dict[str, Any]", record.value[0])
             if not page.next_page_token:
-                return None
+                return
             request.next_page_token = page.next_page_token
     except RPCError as error:
         raise translate_error(error, run_id) from error

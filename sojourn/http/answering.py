@@ -16,6 +16,7 @@ from sojourn.answers import (
     WaitRef,
     WaitView,
     audit_facts,
+    check_earlier,
     check_may_answer,
     is_same_answer,
     parse_answer,
@@ -33,7 +34,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.security.audit import bind, bind_answer
+from sojourn.http.security.audit import bind, bind_answer, note_repetition
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
@@ -41,6 +42,7 @@ from sojourn.timeline import Delivery, Timeline, TimelineTree, WaitEnd
 
 __all__ = [
     "MESSAGE_EDITED",
+    "accept_repetition",
     "decide_each",
     "edit_message",
     "is_same_message",
@@ -84,9 +86,24 @@ async def submit_answer(
         check_may_answer(asking, wait, answer)
         run = await service.run(asking, wait.run_id)
     recent = service.feeds.recent(run.id)
-    return await submit(
+    done = await submit(
         run, asking, wait, answer, message_id=message_id, conversation=conversation, recent=recent
     )
+    if done.already:
+        note_repetition(wait.run_id, wait.await_id, done.by)
+    return done
+
+
+def accept_repetition(asking: Principal, end: WaitEnd, answer: GivenAnswer) -> Answered:
+    """Accept an answer that a closed wait has already, with a line in the audit log.
+
+    Errors are those of `sojourn.answers.check_earlier`.
+    """
+    assert end.wait is not None
+    bind_answer(**audit_facts(wait_view(end.wait, end.event.run_id), answer))
+    done = check_earlier(end, asking, answer)
+    note_repetition(done.run_id, done.await_id, done.by)
+    return done
 
 
 async def decide_each(

@@ -18,6 +18,7 @@ from sojourn.reader import (
     SpendingReader,
     WaitingLists,
 )
+from sojourn.values.text import closest_name
 
 __all__ = ["Backend"]
 
@@ -136,7 +137,12 @@ class Backend:
             raise Problem(
                 404,
                 "agent_not_found",
-                f"the app has no agent {agent_id[:200]!r}",
+                f"the app has no agent {agent_id[:200]!r}{self.similar_agent(agent_id)}",
                 then="GET /v1/agents lists the agents.",
             )
         return agent
+
+    def similar_agent(self, agent_id: str) -> str:
+        """Return a clause that names an agent with a similar id, or nothing."""
+        closest = closest_name(agent_id, self.app.agent_ids)
+        return f"; did you mean {closest!r}?" if closest else ""

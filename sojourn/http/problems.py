@@ -23,8 +23,9 @@ from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.error_kinds import details_of, kind_of
-from sojourn.errors import EditRefused, RunFailed, SojournError
+from sojourn.errors import InvalidInput, RunFailed, SojournError
 from sojourn.reader import STOPPED, FeedStopped
+from sojourn.values.text import closest_name
 
 __all__ = [
     "MEDIA_TYPE",
@@ -106,7 +107,13 @@ class ProblemDetails(BaseModel):
     faults: list[Fault] | None = None
     """The places of the request that break a rule, at most 20."""
     await_id: str | None = None
-    """With `approval_void`: the wait with which the run asks again."""
+    """The wait; with `approval_void`: the one with which the run asks again."""
+    outcome: str | None = None
+    """With `already_answered`: the first answer in one word, such as `approved`."""
+    answered_by: str | None = None
+    """With `already_answered`: who gave it; left out if that is not recorded."""
+    answered_at: str | None = None
+    """With `already_answered`: when, as an ISO 8601 time; left out if that is not known."""
     changes: list[str] | None = None
     """With `approval_void`: the changes of the tool since it was displayed."""
 
@@ -188,13 +195,15 @@ def problem_of(error: Exception) -> Problem:
         then=kind.then,
         headers=SOON if kind.status in (429, 503) else None,
         **details_of(error),
-        faults=[_fault_of(each) for each in error.faults] if isinstance(error, EditRefused) else None,
+        faults=[_fault_of(error.part, each) for each in error.faults[:MAX_FAULTS]]
+        if isinstance(error, InvalidInput)
+        else None,
     )
 
 
-def _fault_of(fault: Mapping[str, str]) -> dict[str, Any]:
-    """Return a field of edited arguments as a place in the body of an approval."""
-    place = f"body/arguments{fault.get('field', '')}"
+def _fault_of(part: str, fault: Mapping[str, str]) -> dict[str, Any]:
+    """Return a field of an answer, or of edited arguments, as a place of the body."""
+    place = f"body/{part}{fault.get('field', '')}"
     return Fault(place=place, message=fault.get("message", "")[:500]).model_dump()
 
 
@@ -223,17 +232,17 @@ def not_sent_as_json() -> Problem:
     return Problem(415, NOT_JSON, "the body was not sent as JSON", then=then)
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _of_validation(error: RequestValidationError, request: Request) -> Problem:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return Problem(400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8.")
     if any(each["type"] == NOT_JSON for each in found):
         return not_sent_as_json()
     faults = [
-        Fault(place="/".join(_escape(part) for part in each["loc"]), message=str(each["msg"])[:500])
+        Fault(place="/".join(_escape(part) for part in each["loc"]), message=_message(each, request)[:500])
         for each in found[:MAX_FAULTS]
     ]
-    detail = "; ".join(f"{fault.place}: {fault.message}" for fault in faults[:3])
+    detail = "; ".join(f"{fault.place.removeprefix('body/')}: {fault.message}" for fault in faults[:3])
     return Problem(
         422,
         "invalid_request",
@@ -241,6 +250,22 @@ def _of_validation(error: RequestValidationError) -> Problem:
         then="Correct the places in `faults`; /openapi.json has the schema.",
         faults=[fault.model_dump() for fault in faults],
     )
+
+
+def _message(fault: Mapping[str, Any], request: Request) -> str:
+    """Return the rule that a place of a request breaks.
+
+    For an unknown field of the body, name the similar one that the body has.
+    """
+    if fault["type"] != "extra_forbidden" or fault["loc"][0] != "body":
+        return str(fault["msg"]).removeprefix("Value error, ")
+    body = getattr(request.scope.get("route"), "body_field", None)
+    kind: Any = body and body.field_info.annotation
+    known: list[str] = list(getattr(kind, "model_fields", ())) if len(fault["loc"]) == 2 else []
+    name = str(fault["loc"][-1])
+    part = next((each for each in known if name.endswith(f"_{each}") or each.endswith(f"_{name}")), None)
+    closest = part or closest_name(name, known)
+    return f"there is no such field; did you mean {closest!r}?" if closest else "there is no such field"
 
 
 def _escape(part: Any) -> str:
@@ -252,7 +277,7 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
 
     async def validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return render_problem(_of_validation(error), request.scope)
+        return render_problem(_of_validation(error, request), request.scope)
 
     async def answer_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -150,10 +150,25 @@ class Acknowledgement(_Reply):
     """The wait that it settled, or took a part for."""
 
 
-class DecisionAcknowledgement(Acknowledgement):
+class AnswerAcknowledgement(Acknowledgement):
+    """The acknowledgement of an answer, now or already given."""
+
+    model_config = _example(
+        run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana", already=False
+    )
+
+    by: str
+    """Who answered: who asked, or with `already` who did so first; empty if that is not recorded."""
+    already: bool = False
+    """Whether the wait had this answer already, so that nothing changed."""
+
+
+class DecisionAcknowledgement(AnswerAcknowledgement):
     """The acknowledgement of a decision on a call."""
 
-    model_config = _example(run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana", left=0)
+    model_config = _example(
+        run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana", already=False, left=0
+    )
 
     left: int = 0
     """Approvals that the call still needs, if it needs several."""

@@ -7,7 +7,6 @@ import pytest
 
 from sojourn import Client, Principal, Run
 from sojourn.answers import (
-    AlreadyAnswered,
     Answer,
     Answered,
     Decision,
@@ -20,7 +19,17 @@ from sojourn.answers import (
     open_waits,
     submit,
 )
-from sojourn.errors import AwaitClosed, InvalidInput, MissingRole, NotApprover, OtherKind, StaleDigest
+from sojourn.errors import (
+    AlreadyAnswered,
+    AwaitClosed,
+    InvalidInput,
+    MissingRole,
+    NotApprover,
+    OtherKind,
+    RunEnded,
+    StaleDigest,
+    UnknownWait,
+)
 from tests.console.counting import Asked
 from tests.http.shop_app import app
 
@@ -42,7 +51,8 @@ def waiting(client, status_when):
 
     async def start(text: str) -> tuple[Run, WaitView]:
         run = await client.start("shop.clerk", text, principal=ANA)
-        (wait,) = open_waits(await status_when(run, lambda status: status.awaits))
+        waits = open_waits(await status_when(run, lambda status: status.awaits))
+        wait = min(waits, key=lambda view: view.kind)
         return run, wait
 
     return start
@@ -57,10 +67,21 @@ def given(wait: WaitView) -> GivenAnswer:
     return Results([{"tool_call_id": wait.calls[0].tool_call_id, "result": 2.5}])
 
 
+def other(answer: GivenAnswer) -> GivenAnswer:
+    """Another answer than this one."""
+    match answer:
+        case Decision():
+            return Decision(not answer.approved, answer.digest)
+        case Results(results=results):
+            return Results([{**results[0], "result": 9.5}])
+        case _:
+            return Answer("another one")
+
+
 LATE = {
     "ask": "the question 'Which one\\?' was already answered",
     "wipe": "the call of shop.tools.wipe was already approved",
-    "weigh": "the result of shop.outside.weigh was already answered",
+    "weigh": "the result of shop.outside.weigh was already provided",
 }
 """What whoever comes too late is told, without an id."""
 
@@ -69,20 +90,86 @@ ANSWERED = {"ask": "answered", "wipe": "approved", "weigh": "provided"}
 
 @pytest.mark.parametrize("asked", ANSWERED)
 async def test_an_answer_is_given_once(waiting, asked: str) -> None:
-    """Of each kind: a viewer may not answer, an approver may, and who sends it again after the end learns that it was given."""
+    """Of each kind: a viewer may not answer, an approver may; the same answer again, by anybody who may give it, is a success that names the first one, and another one is refused with who and when."""
     run, wait = await waiting(asked)
     with pytest.raises(MissingRole):
         await submit(run, VI, wait, given(wait))
     done = await submit(run, BO, wait.ref if asked != "weigh" else wait.await_id, given(wait))
     assert done == Answered(run.id, wait.await_id, ANSWERED[asked], "bo")
     await run.result()
-    again = await submit(run, BO, wait, given(wait))
-    assert type(again) is AlreadyAnswered
-    assert (again.await_id, again.outcome, again.by) == (wait.await_id, ANSWERED[asked], "bo")
-    with pytest.raises(AwaitClosed) as closed:
-        await submit(run, CY, wait, given(wait))
+    for again in (BO, CY):
+        repeated = await submit(run, again, wait, given(wait))
+        assert repeated == Answered(run.id, wait.await_id, ANSWERED[asked], "bo", already=True)
+    with pytest.raises(MissingRole):
+        await submit(run, VI, wait, given(wait))
+    with pytest.raises(AlreadyAnswered) as closed:
+        await submit(run, CY, wait, other(given(wait)))
     assert re.fullmatch(rf"{LATE[asked]} by bo at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC", str(closed.value))
-    assert closed.value.await_id == wait.await_id
+    assert (closed.value.await_id, closed.value.outcome, closed.value.by) == (
+        wait.await_id,
+        ANSWERED[asked],
+        "bo",
+    )
+    assert closed.value.at is not None
+
+
+async def test_a_repetition_in_an_open_run_names_the_first_sender(waiting) -> None:
+    """Of each kind, while the run is open: the run refuses no repetition, and whoever repeats an answer is not named as its sender."""
+    for asked in ("interview 2", "wipe_and_weigh", "weigh_both"):
+        run, wait = await waiting(asked)
+        answer = given(wait)
+        first = await submit(run, BO, wait, answer)
+        assert (first.by, first.already) == ("bo", False)
+        for again in (BO, CY):
+            done = await submit(run, again, wait, answer)
+            assert (done.by, done.already) == ("bo", True), asked
+        with pytest.raises(AlreadyAnswered, match="by bo at ") as closed:
+            await submit(run, CY, wait, other(answer))
+        assert (closed.value.by, closed.value.await_id) == ("bo", wait.await_id)
+
+
+async def test_the_sdk_says_what_a_service_says(waiting) -> None:
+    """`Run` itself takes the same answer again, and refuses another, an unknown wait and an ended run each by its own error with the await id."""
+    run, wait = await waiting("interview 2")
+    first = await run.answer(wait.await_id, "red", by="ana")
+    again = await run.answer(wait.await_id, "red", by="bo")
+    assert (first, first.already, again, again.already, again.by) == (
+        wait.await_id,
+        False,
+        wait.await_id,
+        True,
+        "ana",
+    )
+    with pytest.raises(AlreadyAnswered, match="was already answered by ana at") as closed:
+        await run.answer(wait.await_id, "blue")
+    assert (closed.value.await_id, closed.value.by, closed.value.outcome) == (
+        wait.await_id,
+        "ana",
+        "answered",
+    )
+    with pytest.raises(UnknownWait) as unknown:
+        await run.answer("never", "blue")
+    assert unknown.value.await_id == "never"
+    await run.answer((await run.until_waiting())[0].id, "green")
+    await run.result()
+    assert (await run.answer(wait.await_id, "red")).already
+    with pytest.raises(AlreadyAnswered, match="was already answered by ana at"):
+        await run.decline(wait.await_id)
+    with pytest.raises(RunEnded) as ended:
+        await run.answer("never", "red")
+    assert ended.value.await_id == "never"
+
+
+async def test_every_field_that_does_not_fit_is_named(waiting) -> None:
+    """An answer by field that does not fit is refused with all its faults, each by the pointer of its field."""
+    run, wait = await waiting("form")
+    for refused in (
+        run.answer(wait.await_id, {"a": "x", "c": 1}),
+        submit(run, ANA, wait, Answer({"a": "x", "c": 1})),
+    ):
+        with pytest.raises(InvalidInput) as wrong:
+            await refused
+        assert {each["field"] for each in wrong.value.faults} >= {"/a", "/c"}
 
 
 async def test_another_answer_is_refused(waiting) -> None:
@@ -94,9 +181,9 @@ async def test_another_answer_is_refused(waiting) -> None:
     await asking.result()
     with pytest.raises(AwaitClosed, match=r"was already denied by bo at .* UTC: not yet$"):
         await submit(wiping, BO, call, Decision(True))
-    for other in (Answer("blue"), Declined("no idea")):
+    for another in (Answer("blue"), Declined("no idea")):
         with pytest.raises(AwaitClosed, match="was already answered by ana"):
-            await submit(asking, ANA, question, other)
+            await submit(asking, ANA, question, another)
 
 
 async def test_an_equal_answer_is_the_same(waiting) -> None:
@@ -108,13 +195,13 @@ async def test_an_equal_answer_is_the_same(waiting) -> None:
     await adding.result()
     await weighing.result()
     for same in (Answer({"b": 2.0, "a": 5.0}), Answer('{"b": 2, "a": 5}')):
-        assert type(await submit(adding, ANA, question, same)) is AlreadyAnswered
-    assert type(await submit(weighing, ANA, outside, Results([{**call, "result": 5.0}]))) is AlreadyAnswered
+        assert (await submit(adding, ANA, question, same)).already
+    assert (await submit(weighing, ANA, outside, Results([{**call, "result": 5.0}]))).already
     with pytest.raises(AwaitClosed, match="was already answered by ana"):
         await submit(adding, ANA, question, Answer({"a": 5, "b": 3}))
-    for other in ({"result": 6}, {"error": "no scale"}):
-        with pytest.raises(AwaitClosed, match="was already answered by ana"):
-            await submit(weighing, ANA, outside, Results([{**call, **other}]))
+    for wrong in ({"result": 6}, {"error": "no scale"}):
+        with pytest.raises(AwaitClosed, match="was already provided by ana"):
+            await submit(weighing, ANA, outside, Results([{**call, **wrong}]))
 
 
 async def test_an_answer_that_says_nothing_is_refused(waiting) -> None:
@@ -180,7 +267,7 @@ async def test_a_message_that_answers_a_child_run_is_remembered(client, status_w
 
 
 async def test_a_message_is_one_answer(waiting, temporal_address) -> None:
-    """Sent again under its id with another answer, or as another principal, it is refused; and no history is read for it from the beginning."""
+    """Sent again under its id with another answer it is refused, as another principal it names the first; and no history is read for it from the beginning."""
     run, wait = await waiting("interview 2")
     async with Client.connect(temporal_address, namespace=run.client.temporal.namespace) as own:
         asked, own_run = Asked(own), own.get_run(run.id)
@@ -188,10 +275,11 @@ async def test_a_message_is_one_answer(waiting, temporal_address) -> None:
             done = await submit(own_run, ANA, wait, Answer("red"), message_id="m-1")
             assert (done.await_id, done.by) == (wait.await_id, "ana")
         assert asked.count["history"] == 0
-        for principal, text in ((ANA, "blue"), (BO, "red")):
-            with pytest.raises(AwaitClosed, match="was already answered by ana"):
-                await submit(own_run, principal, wait, Answer(text), message_id="m-1")
-        with pytest.raises(AwaitClosed, match="'m-1' was another answer"):
+        other = await submit(own_run, BO, wait, Answer("red"), message_id="m-1")
+        assert (other.by, other.already) == ("ana", True)
+        with pytest.raises(AlreadyAnswered, match="was already answered by ana"):
+            await submit(own_run, ANA, wait, Answer("blue"), message_id="m-1")
+        with pytest.raises(AlreadyAnswered, match="was already answered by ana"):
             await own_run.answer(wait.await_id, "blue", message_id="m-1")
 
 

@@ -233,7 +233,7 @@ async def test_a_text_that_was_begun_stays_with_what_it_was_begun_for(console, v
     )
     await expect(page.locator(".turn")).to_have_count(3)
     await page.locator("#write").press("Enter")
-    await expect(page.locator("#notice")).to_contain_text("the question is no longer open")
+    await expect(page.locator("#notice")).to_contain_text("was already answered at")
     assert (await talk.session.run.status()).awaits == again.awaits
     await expect(page.locator("#write")).to_have_value("yes")
     await expect(page.get_by_label("After this turn")).to_be_checked()
@@ -275,7 +275,7 @@ async def test_an_answer_to_a_question_that_is_closed_is_kept_and_not_sent(conso
     answer = await page.request.post(talk.url, multipart=form, headers={"Origin": console.url})
     assert answer.status == 409
     html = await answer.text()
-    assert "the question is no longer open" in html
+    assert "was already answered at" in html
     assert "mine</textarea>" in html
     assert (await talk.session.run.status()).turns == 2
 

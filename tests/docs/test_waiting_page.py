@@ -27,7 +27,7 @@ from sojourn import (
 )
 from sojourn.contracts import ToolInput
 from sojourn.contracts.event import EVENT_CLASSES
-from sojourn.errors import NoWorker
+from sojourn.errors import AlreadyAnswered, NoWorker
 from sojourn.testing import ScriptedPlanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "waiting.md").read_text()
@@ -167,7 +167,7 @@ async def test_an_answer_is_used_once_and_never_kept(waiting):
     with pytest.raises(AwaitClosed):
         await run.answer("how-many", "6")
     assert (await run.result()).text == "5 x valve ordered"
-    with pytest.raises(AwaitClosed, match="has ended"):
+    with pytest.raises(AlreadyAnswered, match="was already answered"):
         await run.answer("how-many", "7")
 
 

@@ -138,7 +138,7 @@ class Campaign:
         """Answer a wait; of two followers of a run, and of an answer that is sent again, the first one counts."""
         await asyncio.sleep(self._dice.uniform(0, 2))
         answer = await self._post(path, body)
-        assert answer.status_code == 200 or answer.json()["code"] == "await_closed", answer.text
+        assert answer.status_code == 200 or answer.json()["code"] == "already_answered", answer.text
 
     async def _post(
         self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None

@@ -118,6 +118,7 @@ CALLS = {
     "count": lambda n: [count.call(disk=n)],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
     "weigh_both": lambda _: [weigh.call(Weigh(disk="a")), weigh.call(Weigh(disk="b"))],
+    "wipe_and_weigh": lambda _: [wipe.call(disk="a"), weigh.call(Weigh(disk="a"))],
     "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],

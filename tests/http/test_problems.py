@@ -59,6 +59,20 @@ CASES = [
 ]
 
 
+async def test_a_misspelt_name_gets_the_right_one(door):
+    """An unknown field of a body, and an unknown agent, are refused with the name that is meant, if one is similar."""
+    decision = {"await_id": "w", "approved": False, "payload_digest": "x"}
+    fault = (await door.post("/v1/runs/r/approvals", json=decision)).json()["faults"][0]
+    assert fault == {
+        "place": "body/payload_digest",
+        "message": "there is no such field; did you mean 'digest'?",
+    }
+    unknown = (await door.post("/v1/runs", json={"agent_id": "shop.clerc", "input": "x"})).json()
+    assert unknown["detail"].endswith("; did you mean 'shop.clerk'?")
+    late = (await door.post("/v1/runs/r/answers", json={"await_id": "w"})).json()
+    assert late["detail"] == "body: give either answer, or declined: true"
+
+
 @pytest.mark.parametrize(("method", "path", "body", "status", "code"), CASES)
 async def test_a_request_that_cannot_be_answered_is_a_problem(door, method, path, body, status, code):
     """Each refused request has the members of RFC 9457, a code and what to do next."""
@@ -276,5 +290,5 @@ async def test_what_is_over_says_to_start_another(served):
     await served.output(run_id)
     decided = await served.post(f"/v1/runs/{run_id}/approvals", {"await_id": "w", "approved": False})
     for answer in (late, decided):
-        assert (answer.status_code, answer.json()["code"]) == (409, "await_closed")
-        assert "start another run or session" in answer.json()["then"]
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
+        assert "Start another run or session" in answer.json()["then"]

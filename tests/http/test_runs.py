@@ -118,10 +118,21 @@ async def test_a_question_is_answered_or_declined(served):
     run_id, wait = await served.waiting("ask")
     body = {"await_id": wait.id, "answer": "the red one"}
     done = await served.post(f"/v1/runs/{run_id}/answers", body)
-    assert done.json() == {"run_id": run_id, "done": "answered", "by": "local", "await_id": wait.id}
+    assert done.json() == {
+        "run_id": run_id,
+        "done": "answered",
+        "by": "local",
+        "await_id": wait.id,
+        "already": False,
+    }
     assert (await served.output(run_id))["output"]["text"] == "the red one"
     late = await served.post(f"/v1/runs/{run_id}/answers", {**body, "answer": "the blue one"})
-    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    assert (late.status_code, late.json()["code"]) == (409, "already_answered")
+    assert (late.json()["answered_by"], late.json()["outcome"], late.json()["await_id"]) == (
+        "local",
+        "answered",
+        wait.id,
+    )
     declined, wait = await served.waiting("ask")
     body = {"await_id": wait.id, "declined": True, "reason": "no idea"}
     assert (await served.post(f"/v1/runs/{declined}/answers", body)).json()["done"] == "declined"
@@ -239,7 +250,7 @@ async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):
     await status_when(run, lambda status: status.paused == "lunch")
     assert (await served.post(f"/v1/runs/{run_id}/resume", {"note": "back"})).status_code == 200
     again = await served.post(f"/v1/runs/{run_id}/resume")
-    assert (again.status_code, again.json()["code"]) == (409, "await_closed")
+    assert (again.status_code, again.json()["code"]) == (409, "not_paused")
     cancelled = await served.post(f"/v1/runs/{run_id}/cancel", {"reason": "enough"})
     assert (cancelled.status_code, cancelled.json()["done"]) == (202, "cancel_requested")
     outcome = await served.output(run_id)

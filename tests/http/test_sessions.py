@@ -165,7 +165,7 @@ async def test_a_conversation_is_interrupted_closed_and_listed(served, session, 
     assert (await served.post(f"{session}/interrupt", {"reason": "wrong"})).json()["done"] == "interrupted"
     assert (await served.post(f"{session}/close")).json()["done"] == "closed"
     late = await served.post(f"{session}/messages", {"text": "hello"})
-    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    assert (late.status_code, late.json()["code"]) == (409, "run_ended")
 
     async def is_listed() -> bool:
         query = {"agent_id": "shop.clerk", "session_id": unquote(session.split("/", 4)[4])}

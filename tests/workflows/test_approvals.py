@@ -30,7 +30,7 @@ from sojourn import (
     Worker,
 )
 from sojourn.core.run import approval
-from sojourn.errors import ApprovalVoid, DefinitionError
+from sojourn.errors import ApprovalVoid, DefinitionError, StaleDigest
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.values.wire import encode_readable
 
@@ -218,7 +218,7 @@ async def test_a_released_call_takes_no_decision_on_other_arguments(serve, statu
     await run.stop_asking(tags=["danger"])
     await until(lambda: tools.done == ["a"])
     assert await run.approve(first) == first.id
-    with pytest.raises(AwaitClosed, match="other arguments"):
+    with pytest.raises(StaleDigest, match="other arguments"):
         await run.approve(first.id, payload_digest=second.payload_digest)
     await run.approve()
     assert (await run.result()).text == "wiped a | formatted"

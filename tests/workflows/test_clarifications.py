@@ -94,7 +94,7 @@ async def test_a_person_may_answer_in_words(asked):
 async def test_an_answer_to_an_unknown_question_is_refused(asked):
     """The client tries again for a moment, since events show a question before it is open, then raises `AwaitClosed`."""
     async with asyncio.timeout(30):
-        with pytest.raises(AwaitClosed, match="nothing called p is open; open are q"):
+        with pytest.raises(AwaitClosed, match="nothing called p is open; open: q"):
             await asked.answer("p", "x")
     await asked.answer("q", "3 nails")
     assert "3 nails" in (await asked.result()).text

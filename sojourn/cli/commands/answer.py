@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sojourn.cli.arguments import answerer, parse_principal, read_file, read_text
-from sojourn.cli.client import by_or_user, print_done, with_client
+from sojourn.cli.client import by_or_user, print_answered, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, add_connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.json_text import DuplicateNameError, loads
 
 if TYPE_CHECKING:
-    from sojourn.answers import WaitView
+    from sojourn.answers import GivenAnswer, WaitView
     from sojourn.client.client import Client
 
 __all__ = ["answer", "provide"]
@@ -72,23 +72,34 @@ def answer(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
-        from sojourn.answers import parse_payload, submit
+        from sojourn.answers import find_earlier_answer, parse_payload, submit
         from sojourn.cli.waits import find_wait
 
-        found = await find_wait(
-            client, run_id, lambda wait: wait.takes_words, await_id, command="answer", noun="a question"
-        )
+        def read(wait: "WaitView") -> "GivenAnswer":
+            try:
+                typed = parse_pairs(wait.form, pairs)
+            except ValueError as error:
+                raise CommandError(f"--field: {error}", exit_code=USAGE) from error
+            by_field = typed if values is None else values
+            return parse_payload(wait, by_field if text is None else text, declined=decline, reason=why)
+
+        def is_it(wait: "WaitView") -> bool:
+            return wait.takes_words and wait.await_id == await_id
+
+        try:
+            found = await find_wait(
+                client, run_id, lambda wait: wait.takes_words, await_id, command="answer", noun="a question"
+            )
+        except CommandError:
+            run = client.get_run(run_id)
+            earlier = await_id and await find_earlier_answer(run, None, is_it, read)
+            if not earlier:
+                raise
+            return print_answered(earlier, as_json=as_json)
         run = client.get_run(found.run_id)
         principal = await answerer(client, run.id, named)
-        try:
-            typed = parse_pairs(found.form, pairs)
-        except ValueError as error:
-            raise CommandError(f"--field: {error}", exit_code=USAGE) from error
-        by_field = typed if values is None else values
-        value = by_field if text is None else text
-        given = parse_payload(found, value, declined=decline, reason=why)
-        done = await submit(run, principal, found, given, by=who, trusted=True)
-        return print_done(done.outcome, run.id, as_json=as_json, by=who, await_id=found.await_id)
+        done = await submit(run, principal, found, read(found), by=who, trusted=True)
+        return print_answered(done, as_json=as_json)
 
     return with_client(send)
 
@@ -135,6 +146,12 @@ MAX_RESULTS = 16_000_000
 @add_connection_options
 def provide(
     run_id: RunId,
+    await_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AWAIT_ID", help="The id of the wait. A single word is the FILE.", show_default=False
+        ),
+    ] = None,
     file: Annotated[
         str | None,
         typer.Argument(
@@ -169,7 +186,10 @@ def provide(
     sojourn provide RUN --result call-1=2.5
     sojourn provide RUN --result 'call-1="a text"'
     sojourn provide RUN results.json
+    sojourn provide RUN AWAIT_ID results.json
     """
+    if file is None and await_id is not None and (not (results or errors) or _is_source(await_id)):
+        await_id, file = None, await_id  # a single word is the file
     sent = [
         *(_from_source(file) if file is not None else ()),
         *(
@@ -182,12 +202,23 @@ def provide(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
-        from sojourn.answers import Results, open_waits, submit
+        from sojourn.answers import Results, find_earlier_answer, open_waits, submit
         from sojourn.cli.waits import command_of, nothing_open, require_worker, to_json
 
         status = await client.get_run(run_id).status()
         found = open_waits(status)
-        waits = [wait for wait in found if wait.kind == "tool_results"]
+        waits = [wait for wait in found if wait.kind == "tool_results" and await_id in (None, wait.await_id)]
+        call_ids = {str(result["tool_call_id"]) for result in sent}
+
+        def is_it(wait: "WaitView") -> bool:
+            return await_id in (None, wait.await_id) and call_ids <= {
+                each.tool_call_id for each in wait.calls
+            }
+
+        if sent and not waits:
+            run = client.get_run(run_id)
+            if earlier := await find_earlier_answer(run, None, is_it, lambda _wait: Results(sent)):
+                return print_answered(earlier, as_json=as_json, tool_call_ids=sorted(call_ids))
         if found and not waits:
             raise CommandError(
                 f"{run_id} waits for no results from outside, but for {found[0].noun}; "
@@ -195,7 +226,8 @@ def provide(
                 run_id=run_id,
             )
         if not found:
-            raise CommandError(nothing_open(status), run_id=run_id)
+            code = "unknown_wait" if status.is_open else "run_ended"
+            raise CommandError(nothing_open(status), code=code, run_id=run_id)
         if not sent:
             raise CommandError(
                 _list_calls(run_id, waits),
@@ -205,13 +237,24 @@ def provide(
             )
         require_worker(status)
         principal = await answerer(client, run_id, named)
-        for wait, part in _by_wait(run_id, waits, sent):
-            run = client.get_run(wait.run_id)
-            await submit(run, principal, wait, Results(part), by=who, trusted=True)
+        given = [call.tool_call_id for call in status.calls]
+        parts = _by_wait(run_id, waits, sent, given)
+        done = [
+            await submit(client.get_run(wait.run_id), principal, wait, Results(part), by=who, trusted=True)
+            for wait, part in parts
+        ]
         calls = [result["tool_call_id"] for result in sent]
+        if len(done) == 1:
+            return print_answered(done[0], as_json=as_json, tool_call_ids=calls)
         return print_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
 
     return with_client(send)
+
+
+def _is_source(word: str) -> bool:
+    from pathlib import Path
+
+    return word == "-" or Path(word).is_file()
 
 
 def _list_calls(run_id: str, waits: "Sequence[WaitView]") -> str:
@@ -222,7 +265,7 @@ def _list_calls(run_id: str, waits: "Sequence[WaitView]") -> str:
 
 
 def _by_wait(
-    run_id: str, waits: "Sequence[WaitView]", sent: Sequence[Result]
+    run_id: str, waits: "Sequence[WaitView]", sent: Sequence[Result], known: Sequence[str]
 ) -> "list[tuple[WaitView, list[Result]]]":
     from sojourn.cli.waits import to_json
 
@@ -230,6 +273,8 @@ def _by_wait(
     for result in sent:
         call_id = result.get("tool_call_id")
         places = [part for wait, part in parts if any(call.tool_call_id == call_id for call in wait.calls)]
+        if not places and len(parts) == 1 and call_id in known:
+            places = [parts[0][1]]  # it has a result, which the run compares with this one
         if len(places) != 1:
             fault = (
                 "waits in several child runs; give the id of the child run"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sojourn.cli.arguments import parse_principal
-from sojourn.cli.client import by_or_user, print_done, with_client
+from sojourn.cli.client import by_or_user, print_answered, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
 from sojourn.cli.options import (
     By,
@@ -25,7 +25,7 @@ from sojourn.cli.options import (
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
-    from sojourn.answers import AlreadyAnswered, Decision, WaitView
+    from sojourn.answers import Answered, Decision, WaitView
     from sojourn.client.client import Client
     from sojourn.client.run import Run
     from sojourn.contracts.awaits import AwaitConfirmation
@@ -208,7 +208,7 @@ def _decide(options: DecideOptions) -> int:
     who = options.by or (options.principal.subject if options.principal else by_or_user(None))
 
     async def send(client: "Client") -> int:
-        from sojourn.answers import AlreadyAnswered, Decision, submit
+        from sojourn.answers import Decision, submit
         from sojourn.cli.screen.waits import call_lines, edit_lines
         from sojourn.cli.waits import find_wait
         from sojourn.errors import ApprovalVoid
@@ -230,7 +230,7 @@ def _decide(options: DecideOptions) -> int:
             earlier = await _find_earlier(client, options, decision)
             if earlier is None:
                 raise
-            return _print_earlier(options, earlier)
+            return print_answered(earlier, as_json=options.as_json)
         call = found.call
         assert call is not None
         lines, seen = call_lines(found, whole=options.full)
@@ -245,8 +245,8 @@ def _decide(options: DecideOptions) -> int:
             done = await submit(run, _of_the_tenant(options, call), found, decision, by=who, trusted=True)
         except ApprovalVoid as void:
             raise _with_command(void) from void
-        if isinstance(done, AlreadyAnswered):
-            return _print_earlier(options, done)
+        if done.already:
+            return print_answered(done, as_json=options.as_json)
         return print_done(
             done.outcome,
             run.id,
@@ -264,9 +264,7 @@ def _decide(options: DecideOptions) -> int:
     return with_client(send)
 
 
-async def _find_earlier(
-    client: "Client", options: DecideOptions, decision: "Decision"
-) -> "AlreadyAnswered | None":
+async def _find_earlier(client: "Client", options: DecideOptions, decision: "Decision") -> "Answered | None":
     """Return the same decision if it was sent before, or None."""
     from sojourn.answers import find_earlier_answer
     from sojourn.errors import ApprovalVoid
@@ -277,7 +275,12 @@ async def _find_earlier(
     try:
         if options.edit is not None:
             decision = await _merge_into_closed(options, decision, run)
-        return await find_earlier_answer(run, None, options.await_id, decision, children=True)
+        return await find_earlier_answer(
+            run,
+            None,
+            lambda view: view.call is not None and view.await_id == options.await_id,
+            lambda _view: decision,
+        )
     except ApprovalVoid as void:
         raise _with_command(void) from void
 
@@ -295,11 +298,6 @@ async def _merge_into_closed(options: DecideOptions, decision: "Decision", run: 
     if not isinstance(call, AwaitConfirmation):
         return decision
     return replace(decision, arguments=_merge(call.payload, options.edit or {}))
-
-
-def _print_earlier(options: DecideOptions, earlier: "AlreadyAnswered") -> int:
-    done, run_id = f"{earlier.outcome} before", earlier.run_id
-    return print_done(done, run_id, as_json=options.as_json, by=earlier.by or None, await_id=earlier.await_id)
 
 
 def _of_the_tenant(options: DecideOptions, call: "AwaitConfirmation") -> "Principal | None":
@@ -348,7 +346,8 @@ async def _is_confirmed(
     elif not options.yes and (options.as_json or not sys.stdin.isatty()):
         missing = f"there is no terminal to ask at; if you have seen the call, use `{again} --yes`"
     if missing:
-        raise CommandError(missing, exit_code=USAGE, **to_json(found, options.verb), shown=lines)
+        open_waits = [to_json(found, options.verb)]
+        raise CommandError(missing, exit_code=USAGE, run_id=found.run_id, open=open_waits, shown=lines)
     everything = " it and all calls of its tool" if options.for_run else ""
     everything = " it with these changes" if options.edit is not None else everything
     return options.yes or await ask_yes(f"{options.verb.capitalize()}{everything}?")

@@ -339,9 +339,8 @@ async def _settle(visit: Visit, run: Run, form: Form) -> WaitForm | None:
 
 async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, refused: WaitForm) -> Response:
     if refused.found is None:
-        raise Problem(
-            409, "await_closed", "this is no longer open", then="The conversation shows how it ended."
-        )
+        then = "The conversation shows how it ended."
+        raise Problem(refused.http_status, "await_closed", refused.fault, then=then)
     if not visit.is_part:
         return await _page(visit, run, agent_id, session_id, refused=refused)
     html = visit.render(
@@ -394,10 +393,9 @@ async def _answer(
             conversation=run,
         )
     except AwaitClosed as error:
-        then = "Your text was not sent. Choose when to deliver it, and send it again."
-        raise Problem(
-            409, "await_closed", "the question is no longer open", then=then, run_id=run.id
-        ) from error
+        problem = problem_of(error)
+        problem.then = "Your text was not sent. Choose when to deliver it, and send it again."
+        raise problem from error
     finally:
         visit.service.reader.waits.forget(run_id)
     return await _empty_composer(visit, agent_id, session_id, run, heard)

@@ -1,15 +1,16 @@
 """Read the answers to questions, and format a question for Temporal's screens."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import Await, AwaitClarification
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
 from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
 from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
-from sojourn.core.awaits.form import mismatch_of, values_of
+from sojourn.core.awaits.form import form_faults, mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
 from sojourn.core.payload.parse import arguments_digest
 from sojourn.values.json_fault import json_fault
@@ -22,6 +23,7 @@ __all__ = [
     "EMPTY",
     "Clarified",
     "clarification_digest",
+    "faults_of",
     "format_clarification",
     "is_equal_answer",
     "read_clarification",
@@ -139,6 +141,24 @@ def _read(
     if wrong:
         return Refused(f"the answer to {question.id} does not fit: {wrong}")
     return Clarified(question.id, text, by, values)
+
+
+def faults_of(wait: Await, fields: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the fields of an answer that do not fit, each with a `message`."""
+    if not isinstance(wait, AwaitClarification):
+        return []
+    named: dict[str, Any] = {name: {} for name in wait.missing_fields}
+    form: dict[str, Any] = {"properties": named} if wait.form is None else wait.form
+    answer = fields.get("answer")
+    values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(form, str(answer))
+    if values is None:
+        return []
+    whole, is_known = wait.tool_call_id is not None, wait.form is not None
+    rules = {"whole": whole and is_known, "closed": wait.closed, "in_full": is_known and wait.checks_in_full}
+    try:
+        return form_faults(form, values, **rules)
+    except (ValueError, RecursionError, OverflowError):
+        return []
 
 
 def _fault_of(answer: Any, channel: Channel) -> str | None:

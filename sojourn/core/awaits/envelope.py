@@ -11,6 +11,8 @@ from sojourn.values.visible import visible
 
 __all__ = [
     "NOT_VISIBLE",
+    "ONCE",
+    "REPEATED",
     "Channel",
     "Refused",
     "answer_digest",
@@ -80,6 +82,15 @@ def answer_digest(answer: Any) -> str:
 def write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
+
+ONCE = "once:"
+"""Beginning of the id of an update whose sender wants to know of a repetition, by a refusal.
+
+Without it a repeated answer is accepted like the first, as senders of earlier versions expect.
+"""
+
+REPEATED = "repeated"
+"""The detail of that refusal."""
 
 _PREFIX = "message:"
 

@@ -6,7 +6,7 @@ records it, so that a later version of the tool does not change an open question
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from sojourn.values.json_value import (
 )
 from sojourn.values.text import clip, closest_name, with_article
 
-__all__ = ["form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
+__all__ = ["form_faults", "form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
 
 _WORDS = (
     "const",
@@ -276,14 +276,75 @@ def mismatch_of(
     for name, value in values.items():
         if name in properties and (wrong := _mismatch(properties[name], value)):
             return f"{_names([name])} {wrong}"
-    issues = Validator({"type": "object", "properties": properties}).issues(values) if in_full else []
-    return f"{_place(issues[0].field)} {phrase(issues[0])}" if issues else None
+    inner = _inner_faults(properties, values) if in_full else {}
+    pointer = next((each for each, fault in inner.items() if _MEANT in fault), next(iter(inner), ""))
+    return f"{_names(['/'.join(to_tokens(pointer))])} {inner[pointer]}" if inner else None
 
 
-def _place(pointer: str) -> str:
-    """Return the path of a value, which begins with the name of its field."""
-    first, *rest = to_tokens(pointer) or ("",)
-    return _names(["/".join([first, *rest])])
+def form_faults(
+    form: Schema, values: dict[str, Any], *, whole: bool, closed: bool = False, in_full: bool = False
+) -> list[dict[str, str]]:
+    """Return every reason why values do not fit a form.
+
+    Each has its `field`, a JSON pointer, and a `message`. The arguments are those of `mismatch_of`, which returns the first reason as a clause.
+    """
+    properties, faults = _properties(form), dict[str, str]()
+    required: Any = form.get("required")
+    for name in required if whole and is_array(required) else []:
+        if isinstance(name, str) and name not in values:
+            faults[_pointer(name)] = "is required"
+    for name, value in values.items():
+        if name in properties:
+            if wrong := _mismatch(properties[name], value):
+                faults[_pointer(name)] = wrong
+        elif whole or closed:
+            faults[_pointer(name)] = f"is not a known field{_suggestion(name, [*properties])}"
+    if in_full:
+        faults |= _inner_faults(properties, values)
+    return [{"field": field, "message": message} for field, message in faults.items()]
+
+
+_MEANT = "; did you mean "
+
+
+def _inner_faults(properties: Mapping[str, Schema], values: dict[str, Any]) -> dict[str, str]:
+    """Return what the whole schema finds, by the JSON pointer of the value.
+
+    The message of a misspelt field has the right name.
+    """
+    schema: Schema = {"type": "object", "properties": dict(properties)}
+    faults: dict[str, str] = {}
+    for issue in Validator(schema).issues(values):
+        *above, name = to_tokens(issue.field) or ("",)
+        said = phrase(issue)
+        if above and issue.constraint in ("unknown_field", "missing_field"):
+            known = _names_at(schema, above)
+            given = [each for each in _keys_at(values, above) if each not in known]
+            if issue.constraint == "unknown_field":
+                said += _suggestion(name, known)
+            elif (meant := closest_name(name, given)) is not None:
+                faults[_pointer(*above, meant)] = f"is not a known field{_MEANT}{_names([name])!r}?"
+        faults.setdefault(issue.field, said)
+    return faults
+
+
+def _names_at(schema: Schema, tokens: Sequence[str]) -> list[str]:
+    """Return the names of the fields of an object inside a form."""
+    parts = [part for found in locate(schema, tuple(tokens)) for part in expand(schema, found)]
+    return [name for part in parts for name in _properties(part)]
+
+
+def _keys_at(value: Any, tokens: Sequence[str]) -> list[str]:
+    for token in tokens:
+        if is_object(value):
+            value = value.get(token)
+        elif is_array(value) and token.isdigit() and int(token) < len(value):
+            value = value[int(token)]
+    return list(value) if is_object(value) else []
+
+
+def _pointer(*tokens: str) -> str:
+    return "".join(f"/{token.replace('~', '~0').replace('/', '~1')}" for token in tokens)
 
 
 def _properties(form: Schema) -> dict[str, Schema]:
@@ -297,7 +358,7 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     last_part = to_tokens(name)[-1:] or ("",)
     nested = [other for other in names if to_tokens(other)[-1:] == last_part]
     closest = nested[0] if len(nested) == 1 else closest_name(name, names)
-    return f"; did you mean {_names([closest])!r}?" if closest is not None else ""
+    return f"{_MEANT}{_names([closest])!r}?" if closest is not None else ""
 
 
 def _names(names: Iterable[str]) -> str:

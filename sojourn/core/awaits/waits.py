@@ -292,6 +292,14 @@ class Waits:
         taken = self.parts[await_id].taken
         return {call_id: result_digest(result) for call_id, result in taken.items()}
 
+    def remaining(self, wait: Await) -> Await:
+        """Return an open wait without the external calls that have a result."""
+        parts = self.parts.get(wait.id)
+        if not isinstance(wait, AwaitExternalTools) or parts is None or not parts.done:
+            return wait
+        items = [item for item in wait.items if item.tool_call_id not in parts.done]
+        return wait.model_copy(update={"items": items})
+
     def _with_parts(self, parts: "_Parts") -> "Waits":
         return copy_with(self, parts={**self.parts, parts.wait.id: parts})
 
@@ -329,8 +337,8 @@ class Waits:
             return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
         listed = _list_ids(of_kind)
         if not await_id:
-            return Refused(f"say which by `id`; open are {_list_ids(list(self.open.values()))}")
-        return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
+            return Refused(f"name the wait by its `id`; open: {_list_ids(list(self.open.values()))}")
+        return Refused(f"nothing called {shown} is open; open: {listed}", "AwaitNotOpen")
 
     def _is_repeated(self, await_id: str, kind: WaitKind, fields: dict[str, Any]) -> bool:
         parts = self.parts.get(await_id)

@@ -32,7 +32,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         turn_id=state.turn_id,
         status="paused" if paused else "waiting" if waits_for else "idle" if state.is_idle else "running",
         phase=state.phase,
-        awaits=list(state.waits.open.values()),
+        awaits=[state.waits.remaining(wait) for wait in state.waits.open.values()],
         awaiting=PAUSED if paused else waits_for or (IDLE if state.is_idle else ""),
         paused=paused.reason if paused else None,
         caps=state.caps(now),

@@ -25,7 +25,7 @@ from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import Accepted, DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
-from sojourn.http.answering import is_same_message, submit_answer
+from sojourn.http.answering import accept_repetition, is_same_message, submit_answer
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
@@ -322,7 +322,11 @@ async def _answer_open(
 def _is_repeated(end: WaitEnd, view: WaitView, asking: Principal, message: IncomingMessage) -> bool:
     if message.answer_id and end.event.message_id == message.answer_id:
         return True
-    return is_same_answer(end, parse_answer(view, message.text), asking)
+    given = parse_answer(view, message.text)
+    if not is_same_answer(end, given):
+        return False
+    accept_repetition(asking, end, given)
+    return True
 
 
 async def _submit(
@@ -362,18 +366,12 @@ async def answer_reply(
         return previous
     try:
         await _submit(service, asking, view, message, previous.run_id)
-    except AwaitClosed as error:
+    except AwaitClosed:
         if view.call is None or not verdict.is_plain:
             tree = await read_timeline(service, ReplyToken(previous.run_id))
             opened = next((each for each in tree.open_waits.values() if each.wait.is_for_people), None)
             return opened and ReplyToken(previous.run_id, opened.before)
-        raise Problem(
-            409,
-            "await_closed",
-            "the call was decided otherwise before, or its turn has ended",
-            then="Look at the conversation, and send a new message.",
-            run_id=view.run_id,
-        ) from error
+        raise
     return ReplyToken(previous.run_id, reply.end)
 
 

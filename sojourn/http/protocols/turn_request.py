@@ -1,7 +1,7 @@
 """Open or join the turn that a user interface requests."""
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast
@@ -16,25 +16,33 @@ from sojourn.answers import (
     Results,
     WaitRef,
     WaitView,
+    audit_facts,
+    check_answer,
     check_may_answer,
     find_closed_wait,
-    is_same_answer,
     parse_decision,
     parse_payload,
-    refusal_of_closed,
     wait_view,
 )
 from sojourn.client.client import Client
 from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn, opened_by
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import MESSAGE_EDITED, edit_message, read_branches, require_same, submit_answer
+from sojourn.errors import InvalidInput, RunNotFound, SojournError, StaleDigest, UnknownWait
+from sojourn.http.answering import (
+    MESSAGE_EDITED,
+    accept_repetition,
+    edit_message,
+    read_branches,
+    require_same,
+    submit_answer,
+)
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage, with_files
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.waits import ClientWait, waits_of_status
+from sojourn.http.security.audit import bind_answer
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
@@ -42,14 +50,16 @@ from sojourn.timeline import WaitEnd
 from sojourn.values.numbers import is_same, write_exact
 
 __all__ = [
+    "CheckedAnswers",
     "ClientAnswer",
     "OnDisconnect",
     "Result",
     "TurnRequest",
     "begin",
+    "check_answers",
     "disconnect_callback",
     "find_closed",
-    "submit_answers",
+    "send_answers",
     "subscribe_early",
 ]
 
@@ -103,13 +113,14 @@ class ClientAnswer:
         if view.kind == "approval":
             return self._decision(view)
         if view.kind == "tool_results":
-            result: dict[str, Any] = {"tool_call_id": call_id}
-            if self.is_declined or self.error:
-                result["error"] = self.error or "the caller gave no result"
-            else:
-                result["result"] = self.payload
-            return Results([result])
+            return Results([self.result_of(call_id)])
         return parse_payload(view, self.payload, declined=self.is_declined, reason=self._reason)
+
+    def result_of(self, call_id: str) -> dict[str, Any]:
+        """Return the result of an external call."""
+        if self.is_declined or self.error:
+            return {"tool_call_id": call_id, "error": self.error or "the caller gave no result"}
+        return {"tool_call_id": call_id, "result": self.payload}
 
     def _decision(self, view: WaitView) -> Decision:
         if self.arguments is not None and not is_same(self.arguments, write_exact(view.payload)):
@@ -160,6 +171,25 @@ class TurnRequest:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedAnswers:
+    """Answers that the run would take now, and those that it has already."""
+
+    open: Sequence[tuple[WaitView, GivenAnswer, str]]
+    """The wait of each answer, the answer, and the id of its message."""
+    ids: Mapping[tuple[str, str], list[str]]
+    """The ids of all answers, by run and wait."""
+
+    def without_results(self, still: Collection[tuple[str, str]]) -> "CheckedAnswers":
+        """Return the answers without results for waits that are not among these."""
+        left = [
+            each
+            for each in self.open
+            if each[0].kind != "tool_results" or (each[0].run_id, each[0].await_id) in still
+        ]
+        return CheckedAnswers(left, self.ids)
+
+
 async def begin(
     service: Service,
     asking: Principal,
@@ -167,7 +197,10 @@ async def begin(
     session_id: str,
     request: TurnRequest,
 ) -> TurnStream:
-    """Send the messages and the answers, each once by its id, and return the turn."""
+    """Send the messages and the answers, each once by its id, and return the turn.
+
+    Everything is checked before anything is sent.
+    """
     service.agent(agent_id)
     sent, answers, results = request.sent, request.answers, request.results
     if answers:
@@ -183,6 +216,7 @@ async def begin(
             then="Send the conversation's messages. The last one is the user's.",
         )
     session = await service.session(asking, agent_id, session_id)
+    checked = await _check_given(service, asking, session.run, answers, results)
     after, message_id, is_new = "", None, False
     if sent and "user" in asking.roles:
         await subscribe_early(service.client, session.run)
@@ -195,13 +229,33 @@ async def begin(
                 not turn.is_repeated,
             )
     run = session.run
-    waits = waits_of_status(await run.status()) if answers or results else []
-    given = [*answers, *_external_results(waits, results)]
     had = {*request.seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
     if is_new and had:  # events after the message have no answers from before it
         had &= {each.id for each in waits_of_status(await run.status())}
-    known = await submit_answers(service, asking, run, given, {each.id: each for each in waits})
-    return TurnStream(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
+    if sent and results:  # the message may have ended the turn whose calls waited for them
+        still = {(each.view.run_id, each.view.await_id) for each in waits_of_status(await run.status())}
+        checked = checked.without_results(still)
+    await send_answers(service, asking, run, checked)
+    return TurnStream(service.feeds, run, Begin(after, message_id, frozenset(had)), checked.ids)
+
+
+async def _check_given(
+    service: Service,
+    asking: Principal,
+    run: Run,
+    answers: Sequence[ClientAnswer],
+    results: Sequence[Result],
+) -> CheckedAnswers:
+    if not answers and not results:
+        return CheckedAnswers((), {})
+    try:
+        waits = waits_of_status(await run.status())
+    except RunNotFound:  # the first message of a conversation, with results of an earlier one
+        if answers:
+            raise
+        waits = []
+    given = [*answers, *_external_results(waits, results)]
+    return await check_answers(service, asking, run, given, {each.id: each for each in waits})
 
 
 async def _send(
@@ -242,31 +296,41 @@ def _external_results(waits: Sequence[ClientWait], results: Sequence[Result]) ->
     ]
 
 
-async def submit_answers(
+async def check_answers(
     service: Service,
     asking: Principal,
     run: Run,
     answers: Sequence[ClientAnswer],
     waits: Mapping[str, ClientWait],
-) -> dict[tuple[str, str], list[str]]:
-    """Submit answers to the open waits, and return their ids by run and wait.
+) -> CheckedAnswers:
+    """Check all answers before the first is sent.
 
-    An answer that the same principal gave before is ignored. The answers before one that is refused are submitted.
+    The role, the kind, the digest and the form must fit, and the answer of a wait that is closed. A client may send an answer again that its wait has.
     """
-    submitted: dict[tuple[str, str], list[str]] = {}
-    given = [(each, wait, _submission_of(each, wait)) for each in answers if (wait := waits.get(each.id))]
-    for answer, wait, sent in given:
-        await submit_answer(service, asking, wait.view, sent, message_id=answer.message_id, conversation=run)
-        submitted.setdefault((wait.view.run_id, wait.view.await_id), []).append(answer.id)
+    given: dict[tuple[str, str], tuple[WaitView, GivenAnswer, str]] = {}
+    ids: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
-        if answer.id not in waits:
-            key = await _check_repeated(service, run, asking, answer)
-            submitted.setdefault(key, []).append(answer.id)
-    return submitted
+        wait = waits.get(answer.id)
+        if wait is None:
+            key = await _check_repeated(service, run, asking, answer, [each.view for each in waits.values()])
+        else:
+            view, key = wait.view, (wait.view.run_id, wait.view.await_id)
+            sent = answer.as_given(view, view.calls[0].tool_call_id if view.calls else "")
+            bind_answer(**audit_facts(view, sent))
+            check_answer(asking, view, sent, service.app.tool_spec)
+            if key in given and isinstance(sent, Results) and isinstance(before := given[key][1], Results):
+                view, sent = given[key][0], Results([*before.results, *sent.results])
+            given[key] = (view, sent, answer.message_id)
+        ids.setdefault(key, []).append(answer.id)
+    # The author's function that judges a decision runs last, and only the run asks it: its refusal comes before the rest is sent.
+    ordered = sorted(given.values(), key=lambda each: not each[0].approver_check)
+    return CheckedAnswers(ordered, ids)
 
 
-def _submission_of(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
-    return answer.as_given(wait.view, wait.view.calls[0].tool_call_id if wait.view.calls else "")
+async def send_answers(service: Service, asking: Principal, run: Run, checked: CheckedAnswers) -> None:
+    """Send the answers that were checked."""
+    for view, sent, message_id in checked.open:
+        await submit_answer(service, asking, view, sent, message_id=message_id, conversation=run)
 
 
 async def find_closed(service: Service, run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
@@ -283,26 +347,28 @@ async def find_closed(service: Service, run: Run, id: str) -> tuple[WaitEnd, Wai
 
 
 async def _check_repeated(
-    service: Service, run: Run, asking: Principal, answer: ClientAnswer
+    service: Service, run: Run, asking: Principal, answer: ClientAnswer, views: Sequence[WaitView]
 ) -> tuple[str, str]:
     """Check that a closed wait has this answer from before, and return its run and id."""
     ref = WaitRef.parse(answer.id, run.id)
-    is_of_call = "#" in answer.id and not ref.digest
-    for wait in waits_of_status(await run.status(), with_given=True) if is_of_call else ():
-        if wait.id == answer.id:  # its call has a result, and others of the wait have none: the run compares
-            await submit_answer(service, asking, wait.view, _submission_of(answer, wait))
-            return wait.view.run_id, wait.view.await_id
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
     found = await find_closed(service, run, answer.id)
-    if found is None:
-        message = "the conversation waits for no such answer: look at what it waits for now"
-        raise AwaitClosed(message, run_id=run.id, await_id=ref.await_id)
-    end, view = found
-    (given_ref,) = (each for each, _ in view.refs() if each.token(run.id) == answer.id)
-    given = answer.as_given(view, given_ref.call_id)
-    if not is_same_answer(end, given, asking):
-        raise refusal_of_closed(end, given)
-    return view.run_id, view.await_id
+    if found is not None:
+        end, view = found
+        (given_ref,) = (each for each, _ in view.refs() if each.token(run.id) == answer.id)
+        given = answer.as_given(view, given_ref.call_id)
+        accept_repetition(asking, end, given)
+        return view.run_id, view.await_id
+    changed = next((each for each in views if each.key == f"{ref.run_id} {ref.await_id}"), None)
+    if changed is not None and ref.digest:
+        message = f"{ref.run_id}: {ref.await_id} is about other arguments than those of this digest"
+        raise StaleDigest(message, run_id=run.id, await_id=ref.await_id, digest=changed.digest or "")
+    if ref.call_id:  # its call has a result, and others of the wait have none: the run compares
+        given = Results([answer.result_of(ref.call_id)])
+        await submit_answer(service, asking, WaitRef(ref.run_id, ref.await_id), given)
+        return ref.run_id, ref.await_id
+    message = f"{ref.run_id}: nothing called {ref.await_id[:120]} is open"
+    raise UnknownWait(message, run_id=run.id, await_id=ref.await_id)
 
 
 def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:

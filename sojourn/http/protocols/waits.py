@@ -70,12 +70,9 @@ def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
         yield ClientWait(ref.token(root), of_call, below or own)
 
 
-def waits_of_status(status: RunStatus, *, with_given: bool = False) -> list[ClientWait]:
-    """Return the open waits of a run as a client has them.
-
-    `with_given` includes external calls whose result the run has.
-    """
-    views = open_waits(status, with_given=with_given)
+def waits_of_status(status: RunStatus) -> list[ClientWait]:
+    """Return the open waits of a run as a client has them."""
+    views = open_waits(status)
     return [each for view in views for each in client_waits(view, status.run_id)]
 
 

@@ -106,7 +106,7 @@ async def start_run(
         raise Problem(
             422,
             "unknown_agent",
-            f"agent_id: the app has no agent {body.agent_id!r}",
+            f"agent_id: the app has no agent {body.agent_id!r}{service.similar_agent(body.agent_id)}",
             then="GET /v1/agents lists the agents.",
         )
     run_id = service.choose_run_id(asking, key or body.run_id)

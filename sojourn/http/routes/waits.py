@@ -16,7 +16,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.http.answering import decide_each, submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, DecisionsBody, ToolResultsBody
 from sojourn.http.problems import ProblemDetails, problem_of
-from sojourn.http.replies import Acknowledgement, DecisionAcknowledgement, WaitPage
+from sojourn.http.replies import AnswerAcknowledgement, DecisionAcknowledgement, WaitPage
 from sojourn.http.routes.parameters import (
     KnownQueryRoute,
     Limit,
@@ -38,7 +38,7 @@ routes = APIRouter(tags=["answers"], route_class=KnownQueryRoute)
 
 @routes.post(
     "/v1/runs/{run_id:path}/answers",
-    response_model=Acknowledgement,
+    response_model=AnswerAcknowledgement,
     responses=problems(400, 404, 409),
     summary="Answer a question",
 )
@@ -60,7 +60,7 @@ async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Ser
 
 @routes.post(
     "/v1/runs/{run_id:path}/tool-results",
-    response_model=Acknowledgement,
+    response_model=AnswerAcknowledgement,
     responses=problems(400, 404, 409),
     summary="Send results of external calls",
 )
@@ -73,10 +73,16 @@ async def _acknowledge(
     service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.submission)
-    known = {"run_id": done.run_id, "done": done.outcome, "by": asking.subject, "await_id": done.await_id}
+    known: dict[str, Any] = {
+        "run_id": done.run_id,
+        "done": done.outcome,
+        "by": done.by,
+        "await_id": done.await_id,
+    }
+    known["already"] = done.already
     if isinstance(body, ApprovalBody):
         return json_of(DecisionAcknowledgement(**known, left=done.left))
-    return json_of(Acknowledgement(**known))
+    return json_of(AnswerAcknowledgement(**known))
 
 
 class DecisionOutcome(BaseModel):
@@ -91,7 +97,7 @@ class DecisionOutcome(BaseModel):
     done: Literal["approved", "denied"] | None = None
     """How the call was decided; null if this decision was refused."""
     repeated: bool = False
-    """Whether the caller had decided so before."""
+    """Whether the call was decided so before, by `by`."""
     by: str | None = None
     """Who decided."""
     left: int = 0

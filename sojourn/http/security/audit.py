@@ -20,7 +20,7 @@ from sojourn.http.security.limits import is_unlogged
 from sojourn.http.security.principals import principal_of
 from sojourn.http.security.requests import media_type, path_of
 
-__all__ = ["AuditLog", "bind", "bind_answer", "bind_jsonrpc"]
+__all__ = ["AuditLog", "bind", "bind_answer", "bind_jsonrpc", "note_repetition"]
 
 _READS = ("GET", "HEAD", "OPTIONS")
 _MAX_PROBLEM = 20_000
@@ -67,6 +67,13 @@ def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
     answer = {"run_id": run_id, "await_id": await_id, **decided}
     if (found := _fields.get()) is not None and answer not in found.answers:
         found.answers.append(answer)
+
+
+def note_repetition(run_id: str, await_id: str, by: str) -> None:
+    """Add to the line that a wait had this answer already, and who gave it."""
+    for answer in found.answers if (found := _fields.get()) is not None else ():
+        if (answer["run_id"], answer["await_id"]) == (run_id, await_id):
+            answer.update(already=True, answered_by=by)
 
 
 def bind_jsonrpc() -> None:

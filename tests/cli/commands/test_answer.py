@@ -152,8 +152,14 @@ async def test_results_from_outside_are_provided_in_parts(served, tmp_path):
     wrong = await served.sojourn("provide", run.id, "--result", f'{first}="heavy"')
     assert wrong.code == 2
     assert first in wrong.err
-    done = await served.sojourn("provide", run.id, "--result", f"{first}=2.5")
-    assert done.code == 0, done.err
+    for _ in range(2):  # the same result again is no fault
+        done = await served.sojourn("provide", run.id, "--result", f"{first}=2.5")
+        assert done.code == 0, done.err
+    assert "it has this answer already" in done.out
+    other = await served.sojourn("provide", run.id, "--result", f"{first}=3.5", "--json")
+    assert (other.code, json.loads(other.err)["code"]) == (1, "already_answered")
+    (left,) = (await run.status()).awaits[0].items
+    assert left.tool_call_id == second
     (tmp_path / "results.json").write_text(json.dumps([{"tool_call_id": second, "error": "scale is broken"}]))
     done = await served.sojourn("provide", run.id, "results.json", "--json")
     assert (done.code, done.json["tool_call_ids"]) == (0, [second])
@@ -169,3 +175,57 @@ async def test_results_come_from_standard_input_too(served):
     assert (refused.code, "it begins as UTF-16" in refused.err) == (2, True)
     assert (await served.sojourn("provide", run.id, "-", input=b"\xef\xbb\xbf" + lines.encode())).code == 0
     assert (await run.result()).text == "1.0 1.0"
+
+
+async def test_an_answer_that_is_given_again_is_the_same_everywhere(served):
+    """Open or ended, of each kind: the same answer again exits with 0 and says `already` with who gave it; another one exits with 1 and has who, what and when."""
+    cases = (
+        ("ask", "answer", ("left",), ("right",), "answered"),
+        ("wipe", "approve", ("--yes",), (), "approved"),
+        (
+            "weigh",
+            "provide",
+            ("--result", "{0}=2.5", "--result", "{1}=4"),
+            ("--result", "{0}=3.5"),
+            "provided",
+        ),
+    )
+    for text, command, same, other, outcome in cases:
+        run = await served.waiting(text)
+        wait = (await run.status()).awaits[0]
+        calls = [item.tool_call_id for item in wait.items] if text == "weigh" else []
+        given = [command, run.id, wait.id, *(each.format(*calls) for each in same)]
+        first = await served.sojourn(*given, "--by", "ana", "--json")
+        assert (first.code, first.json["done"], first.json.get("already")) == (0, outcome, None), first.err
+        await run.result()
+        again = await served.sojourn(*given, "--by", "bo", "--json")
+        assert (again.code, again.json["done"], again.json["by"]) == (0, outcome, "ana"), again.err
+        assert again.json["already"] is True
+        line = ["deny", run.id, wait.id, "--yes"] if text == "wipe" else [command, run.id, wait.id, *other]
+        refused = await served.sojourn(*(each.format(*calls) for each in line), "--json")
+        told = json.loads(refused.err)
+        assert (refused.code, told["code"], told["answered_by"], told["outcome"]) == (
+            1,
+            "already_answered",
+            "ana",
+            outcome,
+        )
+        assert (told["await_id"], bool(told["answered_at"])) == (wait.id, True)
+
+
+async def test_a_refusal_has_its_code_and_the_wait(served):
+    """With `--json` a refusal says by `code` that nothing is called so, that the run has ended, or that it asks first; the wait is in `open`."""
+    run = await served.waiting("wipe")
+    unknown = json.loads((await served.sojourn("answer", run.id, "never", "x", "--json")).err)
+    (wait,) = (await run.status()).awaits
+    assert (unknown["code"], [each["await_id"] for each in unknown["open"]]) == ("unknown_wait", [wait.id])
+    unasked = json.loads((await served.sojourn("approve", run.id, wait.id, "--json")).err)
+    assert (unasked["code"], unasked["open"][0]["await_id"], "await_id" in unasked) == (
+        "usage",
+        wait.id,
+        False,
+    )
+    assert (await served.sojourn("deny", run.id, wait.id, "--yes")).code == 0
+    await run.result()
+    ended = json.loads((await served.sojourn("answer", run.id, "never", "x", "--json")).err)
+    assert ended["code"] == "run_ended"

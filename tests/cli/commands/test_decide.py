@@ -70,7 +70,7 @@ async def test_a_call_is_approved_with_edited_arguments(served):
     assert json.loads(done.out)["arguments"] == {"disk": "b"}
     assert (await run.result()).text == "wiped b"
     again = await served.sojourn("approve", run.id, wait.id, "--yes", *edit)
-    assert (again.code, "approved before" in again.out) == (0, True)
+    assert (again.code, "it has this answer already" in again.out) == (0, True)
     other = await served.sojourn("approve", run.id, wait.id, "--yes", "--edit", '{"disk": "c"}')
     assert (other.code, "was already approved with changes by ana at" in other.err) == (1, True)
     shown = await served.sojourn("show", run.id)
@@ -102,7 +102,10 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
     )
     assert (await run.result()).text == "wiped it's a"
     again = await served.sojourn("approve", run.id, wait.id, "--yes", "--by", "bo")
-    assert (again.code, again.out) == (0, f"approved before: {wait.id} of {run.id}, by ana\n")
+    assert (again.code, again.out) == (
+        0,
+        f"approved: {wait.id} of {run.id}, by ana; it has this answer already, and nothing was changed\n",
+    )
     otherwise = await served.sojourn("deny", run.id, wait.id, "--yes")
     assert (
         otherwise.code,
@@ -122,7 +125,8 @@ async def test_a_call_that_does_not_fit_on_a_screen_is_approved_only_after_it_wa
         served.sojourn("show", run.id, "--full"),
     )
     error = json.loads(shown.err)
-    assert (error["await_id"], error["digest"]) == (wait.id, wait.payload_digest)
+    (told,) = error["open"]
+    assert (told["await_id"], told["digest"]) == (wait.id, wait.payload_digest)
     for seen in map(unwrapped, (cut.out, "\n".join(error["shown"]), tree.out)):
         for part in (
             r'Store "a\u200bb"?',

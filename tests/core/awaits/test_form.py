@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from sojourn.contracts import ToolSpec, TypeSpec
-from sojourn.core.awaits.form import form_of, has_fields, is_closed, mismatch_of, values_of
+from sojourn.core.awaits.form import form_faults, form_of, has_fields, is_closed, mismatch_of, values_of
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.validate import Validator
 
@@ -376,3 +376,44 @@ def test_a_closed_form_refuses_an_unknown_field(subtests: pytest.Subtests) -> No
             form = form_of(ORDER, names)
             assert mismatch_of(form, values, whole=False, closed=True) == mismatch
             assert mismatch_of(form, values, whole=False) is None
+
+
+def test_every_fault_is_named_by_its_field() -> None:
+    """All faults come with the pointer of their value, and a misspelt name with the right one, at any depth."""
+    place = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "zip": {"type": "string", "pattern": r"^\d{5}$"}},
+        "required": ["city", "zip"],
+    }
+    line = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
+    line |= {"required": ["sku", "count"], "additionalProperties": False}
+    form = {
+        "properties": {"to": place, "lines": {"type": "array", "items": line}},
+        "required": ["to", "note"],
+    }
+    rules = {"whole": False, "closed": True, "in_full": True}
+    values = {"to": {"ctiy": "Bonn", "zip": "5"}, "lines": [{"sku": 1, "cuont": 2}], "lnes": []}
+    found = {each["field"]: each["message"] for each in form_faults(form, values, **rules)}
+    assert found == {
+        "/lnes": "is not a known field; did you mean 'lines'?",
+        "/to/ctiy": "is not a known field; did you mean 'city'?",
+        "/to/city": "is required",
+        "/to/zip": r"must match the pattern ^\d{5}$",
+        "/lines/0/cuont": "is not a known field; did you mean 'count'?",
+        "/lines/0/count": "is required",
+        "/lines/0/sku": "must be a string, not an integer",
+    }
+    assert (
+        mismatch_of(form, {"to": values["to"]}, **rules)
+        == "to/ctiy is not a known field; did you mean 'city'?"
+    )
+    assert form_faults(form, {"to": 5, "more": 1}, whole=True) == [
+        {"field": "/note", "message": "is required"},
+        {"field": "/to", "message": "must be an object, not an integer"},
+        {"field": "/more", "message": "is not a known field"},
+    ]
+    assert (
+        form_faults(form, {"to": {"city": "Bonn", "zip": "12345"}, "more": 1}, whole=False, in_full=True)
+        == []
+    )
+    assert form_faults({}, {}, whole=True) == []

@@ -84,7 +84,7 @@ def test_a_new_answer_without_an_id_needs_to_be_the_only_wait() -> None:
     answer = {"answer": "s-1"}
     alone, several = opened(QUESTION), opened(QUESTION, confirm("c1"), outside("c2"))
     assert alone.read(PROVIDE_CLARIFICATION, answer, "update") == Clarified("q", "s-1", None)
-    refused = Refused("say which by `id`; open are q, confirm-c1, out")
+    refused = Refused("name the wait by its `id`; open: q, confirm-c1, out")
     assert several.read(PROVIDE_CLARIFICATION, answer, "update") == refused
     assert several.read(PROVIDE_CLARIFICATION, answer, "accepted") == Clarified("q", "s-1", None)
     results = {"results": [{"tool_call_id": "c2", "result": 1}]}
@@ -96,7 +96,7 @@ def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
     waits = opened(*(confirm(f"c{n}") for n in range(6)))
     refused = waits.read(PROVIDE_CONFIRMATION, {"approved": True})
     listed = ", ".join(f"confirm-c{n}" for n in range(5))
-    assert refused == Refused(f"say which by `id`; open are {listed} ...")
+    assert refused == Refused(f"name the wait by its `id`; open: {listed} ...")
     assert waits.read(PROVIDE_CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
 
 
@@ -119,9 +119,9 @@ def test_an_answer_is_an_object() -> None:
 def test_an_answer_finds_an_open_wait_of_its_kind(subtests: pytest.Subtests) -> None:
     """A refusal names the open waits of the kind, or the update or signal that answers the named wait."""
     rows = [
-        (PROVIDE_CLARIFICATION, "other", "nothing called other is open; open are q", "AwaitNotOpen"),
-        (PROVIDE_CLARIFICATION, 5, "nothing called int is open; open are q", "AwaitNotOpen"),
-        (PROVIDE_CLARIFICATION, ["q"], "nothing called list is open; open are q", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, "other", "nothing called other is open; open: q", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, 5, "nothing called int is open; open: q", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, ["q"], "nothing called list is open; open: q", "AwaitNotOpen"),
         (
             PROVIDE_CLARIFICATION,
             "confirm-c1",
@@ -433,6 +433,17 @@ def test_an_error_of_an_external_call_is_an_answer(code: str | None) -> None:
     waits = opened(outside("c1"))
     assert waits.checked("out", "c1", ToolResult(error=ToolError.new("no", code=code)))
     assert waits.open == {}
+
+
+def test_a_wait_lists_the_calls_that_have_no_result() -> None:
+    """A call that has its result is left out; other waits are listed as they are."""
+    waits = opened(outside("c1", "c2"), QUESTION)
+    (wait, asked) = waits.open.values()
+    supply(waits, c1=1)
+    assert waits.remaining(wait) == wait  # it is not checked yet
+    waits.checked("out", "c1", GOOD)
+    assert [item.tool_call_id for item in waits.remaining(wait).items] == ["c2"]
+    assert waits.remaining(asked) == asked
 
 
 def test_a_late_result_of_an_expired_call_is_refused() -> None:

@@ -192,7 +192,7 @@ async def test_the_same_request_again_reads_the_same_messages(served, thread):
     other = await served.post(
         "/agui/shop.clerk", body | {"resume": [resume | {"payload": {"approved": False}}]}
     )
-    assert (other.status_code, other.json()["code"]) == (409, "await_closed")
+    assert (other.status_code, other.json()["code"]) == (409, "already_answered")
 
 
 async def test_a_result_that_the_run_has_is_compared(served, thread):
@@ -208,6 +208,39 @@ async def test_a_result_that_the_run_has_is_compared(served, thread):
     for wait in waits:
         assert [await give(wait, result) for result in (5, 5.0, 6)] == [200, 200, 409]
     assert [await give(waits[0], result) for result in (5, 6)] == [200, 409]
+
+
+@pytest.mark.parametrize("wrong", ["form", "schema", "kind", "digest", "unknown"])
+async def test_several_answers_are_given_all_or_none(served, thread, wrong):
+    """If one of them cannot be taken, none is, and a message beside them is not sent; else all are."""
+    body = {"threadId": thread, "runId": "run-1"}
+    message = {"id": "m-1", "role": "user", "content": "wipe_and_weigh"}
+    waits = events(await served.post("/agui/shop.clerk", body | {"messages": [message]}))[-1]["outcome"][
+        "interrupts"
+    ]
+    call, result = sorted(waits, key=lambda wait: wait["metadata"]["kind"])
+    good = [
+        {"interruptId": call["id"], "status": "resolved", "payload": {"approved": True}},
+        {"interruptId": result["id"], "status": "resolved", "payload": 2.5},
+    ]
+    changes: dict[str, tuple[int, dict[str, Any], int]] = {
+        "form": (0, {"payload": {"approved": "yes"}}, 422),
+        "schema": (1, {"payload": "heavy"}, 422),
+        "kind": (0, {"payload": {"answer": "yes"}}, 422),
+        "digest": (0, {"interruptId": call["id"].partition("#")[0] + "#" + "0" * 64}, 409),
+        "unknown": (1, {"interruptId": "never"}, 409),
+    }
+    place, change, status = changes[wrong]
+    for order in (1, -1):
+        bad = [{**each, **(change if at == place else {})} for at, each in enumerate(good)][::order]
+        more = {"messages": [message, {"id": "m-2", "role": "user", "content": "hello"}], "resume": bad}
+        refused = await served.post("/agui/shop.clerk", body | more)
+        assert refused.status_code == status, refused.text
+    path = f"/v1/sessions/shop.clerk/{thread}"
+    now = (await served.http.get(path)).json()
+    assert (len(now["awaits"]), now["queued"]) == (2, 0)
+    ended = events(await served.post("/agui/shop.clerk", body | {"messages": [message], "resume": good}))
+    assert ended[-1]["outcome"] == {"type": "success"}
 
 
 async def test_an_answer_is_bound_to_what_was_seen(served, thread):
@@ -301,7 +334,7 @@ async def test_a_late_decision_is_told_who_decided_and_when(served, thread):
     ]
     for answer in late:
         problem = answer.json()
-        assert (answer.status_code, problem["code"]) == (409, "await_closed"), problem
+        assert (answer.status_code, problem["code"]) == (409, "already_answered"), problem
         told = r"the call of shop\.tools\.wipe was already denied by local at [0-9-]+ [0-9:]+ UTC: not today"
         assert re.fullmatch(told, problem["detail"]), problem["detail"]
         assert problem["await_id"] == wait["await_id"]

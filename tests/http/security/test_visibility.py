@@ -5,6 +5,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from sojourn import Principal
 from sojourn.client.listing import Selection
@@ -147,14 +148,19 @@ async def test_an_approver_sees_the_calls_that_wait_and_nothing_else_of_their_ru
 
 
 async def test_who_could_have_decided_is_told_who_did(world: World, until):
-    """A second approver who comes too late gets 409 and the page of the decision, whoever could not decide 404; each lists the decisions that it may see, and no others."""
+    """A second approver who comes too late gets 409, or 200 for the same decision with who made it, also in the audit, and the page of the decision, whoever could not decide 404; each lists the decisions that it may see, and no others."""
     mark, path = world.names["mark"], "/v1/runs/{}/approvals"
     run_id, wait = await world.waiting("wipe mine", who="bo")
     decision = {"await_id": wait["await_id"], "approved": False, "digest": wait["digest"]}
     assert (await world.send("POST", path.format(run_id), decision, who="app")).status == 200
     await world.ended(run_id)
     too_late = await world.send("POST", path.format(run_id), {**decision, "approved": True}, who="late")
-    assert (too_late.status, too_late.code) == (409, "await_closed"), too_late.text
+    assert (too_late.status, too_late.code) == (409, "already_answered"), too_late.text
+    with capture_logs() as caught:
+        again = await world.send("POST", path.format(run_id), decision, who="late")
+    assert (again.status, again.value["already"], again.value["by"]) == (200, True, f"app-{mark}")
+    (line,) = (each for each in caught if each["event"] == "decision")
+    assert (line["subject"], line["already"], line["answered_by"]) == (f"late-{mark}", True, f"app-{mark}")
     refused = await world.send("POST", path.format(run_id), decision, who="col")
     assert (refused.status, refused.code) == (404, "run_not_found")
     page = f"/inbox/{run_id}/{wait['await_id']}"

@@ -16,11 +16,9 @@ from sojourn.answers import (
     Decision,
     GivenAnswer,
     WaitView,
-    is_same_answer,
     parse_answer,
     parse_decision,
     read_verdict,
-    refusal_of_closed,
     wait_view,
 )
 from sojourn.contracts.attachment import attachment_path
@@ -29,8 +27,8 @@ from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part as MessagePart
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_result import Artifact as MadeArtifact
-from sojourn.errors import AwaitClosed, SojournError, StaleDigest
-from sojourn.http.answering import submit_answer
+from sojourn.errors import SojournError, StaleDigest, UnknownWait
+from sojourn.http.answering import accept_repetition, submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.bodies import file_part, read_message, text_part
 from sojourn.http.protocols.messages import (
@@ -282,11 +280,10 @@ class RunStorage(Storage[Any]):
             if decision.wait is not None and decision.event.await_id == await_id:
                 view = wait_view(decision.wait, decision.event.run_id)
                 given = _answer_of(view, fields, text)
-                if is_same_answer(decision, given, self._asking):
-                    return
-                raise refusal_of_closed(decision, given)
+                accept_repetition(self._asking, decision, given)
+                return
         message = "the task asks nothing: send the message to its context, without the task"
-        raise AwaitClosed(message, run_id=reply.token.run_id)
+        raise UnknownWait(message, run_id=reply.token.run_id)
 
     async def update_task(
         self,

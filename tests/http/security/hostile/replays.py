@@ -90,14 +90,14 @@ async def _(world: World) -> Answer:
     return await _decide(world, run_id, wait)
 
 
-@story("a denial after an approval", 409, "await_closed")
+@story("a denial after an approval", 409, "already_answered")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
     assert (await _decide(world, run_id, wait)).status == 200
     return await _decide(world, run_id, wait, approved=False)
 
 
-@story("an approval of one run at another one", 409, "await_closed")
+@story("an approval of one run at another one", 409, "unknown_wait")
 async def _(world: World) -> Answer:
     _, wait = await world.waiting("wipe")
     run_id, _ = await world.waiting("wipe")
@@ -150,7 +150,7 @@ async def _(world: World) -> Answer:
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
 
 
-@story("other results after the first", 409, "await_closed")
+@story("other results after the first", 409, "already_answered")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("weigh")
     result = {"tool_call_id": wait["calls"][0]["tool_call_id"], "result": 1.5}
@@ -298,7 +298,7 @@ async def _(world: World) -> Answer:
     return await _resume(world, thread, {"approved": True, "editedArgs": {"disk": ["b"], "as": "root"}})
 
 
-@story("agui: an approval with a stale digest", 409, "await_closed")
+@story("agui: an approval of a call that was never asked about", 409, "unknown_wait")
 async def _(world: World) -> Answer:
     thread = _thread()
     assert (await world.send("POST", "/agui/shop.clerk", thread)).status == 200

@@ -281,7 +281,7 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         "POST /agui/{agent_id}",
         "/agui/shop.clerk",
         409,
-        "await_closed",
+        "unknown_wait",
         {"threadId": "$chat", "runId": "r", "messages": [], "resume": [_RESUME]},
     ),
     (
