@@ -50,7 +50,14 @@ class Talk:
         who = {"asking": Principal(subject="eve", roles=["viewer"]), "may": lambda _: False}
         visit = SimpleNamespace(service=SimpleNamespace(app=app), url=Links(""), **who)
         html = render(
-            "talk_turn.html", turn=turn, run_id="a.b@s", here="/", visit=visit, url=Links(""), refused=None
+            "talk_turn.html",
+            turn=turn,
+            run_id="a.b@s",
+            here="/",
+            visit=visit,
+            url=Links(""),
+            is_open=True,
+            refused=None,
         )
         text = re.sub(r"<svg.*?</svg>|<form.*?</form>|<time.*?</time>", "", html, flags=re.DOTALL)
         return [
