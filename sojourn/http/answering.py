@@ -4,9 +4,11 @@ The wait must be one of a run that the principal may see, or of a call that it m
 is sent again must be the same, or the new text would get the old answer.
 """
 
-from collections.abc import Sequence
-from contextlib import aclosing
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
+from typing import Any
 
 from sojourn.answers import (
     Answered,
@@ -31,8 +33,9 @@ from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.event import ApprovalGivenEvent, AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run import RunStatus
-from sojourn.errors import InvalidInput
+from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.errors import InvalidInput, SojournError
+from sojourn.events import Cursor
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.audit import bind, bind_answer, note_repetition
 from sojourn.http.security.limits import heavy_read
@@ -43,6 +46,7 @@ from sojourn.timeline import Delivery, Timeline, TimelineTree, WaitEnd
 __all__ = [
     "MESSAGE_EDITED",
     "accept_repetition",
+    "answer_or_question",
     "decide_each",
     "edit_message",
     "is_same_message",
@@ -59,11 +63,65 @@ MESSAGE_EDITED = "message_edited"
 
 
 def needs_answer(status: RunStatus) -> bool:
-    """Return whether a conversation or a child run of it waits for an answer.
+    """Return whether a run or a child run of it waits for an answer.
 
     While the planner plans, it may have read the messages that close its questions.
     """
     return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")
+
+
+QUIET = 0.1
+"""Seconds without an event after which to check whether the run waits for an answer."""
+
+
+async def answer_or_question(
+    service: Service, run: Run, answer: Callable[[], Coroutine[Any, Any, RunOutput]], *, after: str = ""
+) -> RunOutput | RunStatus:
+    """Wait for an answer of a run, or until the run or a child run needs one itself.
+
+    Args:
+        service: The service, whose feeds follow the run.
+        run: The run.
+        answer: Waits for the answer: of the run, or of one of its turns.
+        after: The event after which the run is followed.
+
+    Returns:
+        The answer, or the status with the open waits.
+    """
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(answer())]
+    try:
+        await asyncio.wait(tasks, timeout=QUIET)  # an answer that is there needs no feed
+        if not tasks[0].done():
+            tasks.append(asyncio.create_task(_wait_for_question(service, run, after)))
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        status = None if tasks[0].done() else await tasks[1]
+        return status or await tasks[0]
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _wait_for_question(service: Service, run: Run, after: str) -> RunStatus | None:
+    """Return the run's status once it has an open wait.
+
+    Returns None once this process can no longer follow the run.
+    """
+    looks = True
+    with (
+        suppress(Problem, SojournError),
+        service.feeds.subscribe(run.id, Cursor(run.id, after), children=True) as events,
+    ):
+        async with aclosing(events.batches(QUIET)) as batches:
+            async for batch in batches:
+                if batch:
+                    looks = True
+                elif looks:
+                    looks = False
+                    status = await run.status()
+                    if needs_answer(status):
+                        return status
+    return None
 
 
 async def submit_answer(

@@ -31,11 +31,23 @@ async def test_a_run_without_an_answer_is_an_outcome(served):
     assert (failed["status"], failed["output"]) == ("failed", None)
     assert "the shop is closed" in str(failed["error"])
     run_id, wait = await served.waiting("ask")
-    for query in ({}, {"wait": 0.2}):
+    for query in ({}, {"wait": 60}):  # a wait ends at the question
         open_ = await served.http.get(f"/v1/runs/{run_id}/output", params=query)
         assert (open_.status_code, open_.json()["status"]) == (202, "waiting")
         (told,) = open_.json()["awaits"]
         assert (told["await_id"], told["kind"], told["prompt"]) == (wait.id, "question", "Which one?")
+
+
+async def test_a_wait_for_the_answer_ends_when_the_run_asks(served):
+    """`/output?wait=` returns 202 with what is open once the run or a child run asks, and goes on waiting after the answer."""
+    for word, of in (("ask", "awaits"), ("below", "child_awaits"), ("weigh", "awaits")):
+        run_id = await served.start(word)
+        async with asyncio.timeout(30):
+            asked = await served.http.get(f"/v1/runs/{run_id}/output", params={"wait": 60})
+        assert (asked.status_code, bool(asked.json()[of])) == (202, True), asked.text
+    closing, _ = await served.waiting("ask")
+    assert (await served.post(f"/v1/runs/{closing}/answers", {"answer": "this one"})).status_code == 200
+    assert (await served.output(closing))["output"]["text"] == "this one"
 
 
 async def test_a_wait_has_one_shape(served):
@@ -232,9 +244,13 @@ async def test_a_child_run_is_answered_by_its_own_id(served, status_when):
     ((child, (wait,)),) = status.child_awaits.items()
     assert child.startswith(f"{run_id}/")
     assert (await served.http.get(f"/v1/runs/{child}")).json()["agent_id"] == "shop.helper"
-    for query in ({}, {"wait": 0.2}):
+    for query in ({}, {"wait": 60}):
         told = (await served.http.get(f"/v1/runs/{run_id}/output", params=query)).json()
-        assert [each["await_id"] for each in told["child_awaits"][child]] == [wait.id]
+        assert told["status"] == "waiting"
+        ((below,),) = told["child_awaits"].values()
+        assert (below["await_id"], below["run_id"], below["parent_run_id"]) == (wait.id, child, run_id)
+    listed = (await served.http.get("/v1/waits", params={"limit": 1_000})).json()["waits"]
+    assert [each["parent_run_id"] for each in listed if each["run_id"] == child] == [run_id]
     answer = {"await_id": wait.id, "answer": "this one"}
     assert (await served.post(f"/v1/runs/{child}/answers", answer)).status_code == 200
     assert (await served.output(run_id))["output"]["text"] == "this one"

@@ -15,6 +15,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
+from sojourn.http.answering import answer_or_question
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, redact
 from sojourn.http.replies import Outcome, Started
@@ -183,14 +184,20 @@ async def list_runs(
 async def get_output(
     run_id: RunId, asking: Asking, service: Serving, scope: CurrentScope, wait: WaitSeconds = 0
 ) -> Response:
-    """Return 200 with the answer, or the reason why there is none, once the run has ended. Until then: 202."""
+    """Return 200 with the answer, or the reason why there is none, once the run has ended.
+
+    Until then, and as soon as the run or a child run waits: 202, with the open waits.
+    """
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     try:
         if not wait and (status := await run.status()).is_open:
             return json_of(_open(status), 202)
-        output = await (scope.wait(run.result(), wait) if wait else run.result())
-        return json_of(Outcome(run_id=run.id, status="completed", output=output))
+        waits = answer_or_question(service, run, run.result) if wait else None
+        found = await (scope.wait(waits, wait) if waits else run.result())
+        if isinstance(found, RunStatus):
+            return json_of(_open(found), 202)
+        return json_of(Outcome(run_id=run.id, status="completed", output=found))
     except RunFailed as error:
         status = await run.status()
         failure = error.error or ToolError.new(str(error), code=error.code)

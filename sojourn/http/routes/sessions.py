@@ -1,7 +1,5 @@
 """`/v1/sessions`: conversations by agent and session."""
 
-import asyncio
-from contextlib import aclosing, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,10 +12,9 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
-from sojourn.errors import RunFailed, RunNotFound, SojournError
-from sojourn.events import Cursor
+from sojourn.errors import RunFailed, RunNotFound
 from sojourn.http import answering
-from sojourn.http.answering import needs_answer, require_same, withdraw_message
+from sojourn.http.answering import answer_or_question, require_same, withdraw_message
 from sojourn.http.bodies import (
     NO_REASON,
     PRESENT_TURN,
@@ -350,51 +347,14 @@ async def _reply_fields(scope: RequestScope, turn: SessionTurn, wait: float) -> 
     return {"status": status.status, "awaits": status.awaits, "child_awaits": status.child_awaits}
 
 
-QUIET = 0.1
-"""Seconds without an event after which to check whether the conversation waits for an answer."""
-
-
 async def wait_for_answer(scope: RequestScope, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
     """Wait for a message's answer, or until its conversation needs one itself.
 
     Returns the status if the conversation or a child run has an open wait, the time is over, or this process shuts down.
     """
     try:
-        return await scope.wait(_answer_or_question(scope.service, turn), seconds)
+        return await scope.wait(
+            answer_or_question(scope.service, turn.run, turn.result, after=turn.after), seconds
+        )
     except TimeoutError:
         return await turn.run.status()
-
-
-async def _answer_or_question(service: Service, turn: SessionTurn) -> RunOutput | RunStatus:
-    answer = asyncio.ensure_future(turn.result())
-    question = asyncio.ensure_future(_wait_for_question(service, turn))
-    try:
-        await asyncio.wait({answer, question}, return_when=asyncio.FIRST_COMPLETED)
-        status = None if answer.done() else question.result()
-        return status or await answer
-    finally:
-        for each in (answer, question):
-            each.cancel()
-        await asyncio.gather(answer, question, return_exceptions=True)
-
-
-async def _wait_for_question(service: Service, turn: SessionTurn) -> RunStatus | None:
-    """Return the conversation's status once it has an open wait.
-
-    Returns None once this process can no longer follow the conversation.
-    """
-    cursor, looks = Cursor(turn.run.id, turn.after), True
-    with (
-        suppress(Problem, SojournError),
-        service.feeds.subscribe(turn.run.id, cursor, children=True) as events,
-    ):
-        async with aclosing(events.batches(QUIET)) as batches:
-            async for batch in batches:
-                if batch:
-                    looks = True
-                elif looks:
-                    looks = False
-                    status = await turn.run.status()
-                    if needs_answer(status):
-                        return status
-    return None
