@@ -7,6 +7,7 @@ them makes them harmless first.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -196,6 +197,8 @@ class WaitView(_Shape):
     """The agent that runs; empty if it is not known here."""
     session_id: str = ""
     """The run's session."""
+    parent_run_id: str = ""
+    """Of a child run: the run whose call it answers; empty if it is not known here."""
     since: datetime | None = None
     """Since when it is open; null in the status of a run, which does not have it."""
     expires_after: timedelta | None = None
@@ -437,6 +440,7 @@ def wait_view(
         kind=wait.kind,
         agent_id=_agent_of(run_id, status),
         session_id=status.session_id if status and status.run_id == run_id else "",
+        parent_run_id=_parent_of(run_id, status),
         since=since,
         expires_after=wait.expires_after,
         expires_at=expires_at(wait, since),
@@ -487,6 +491,19 @@ def _agent_of(run_id: str, status: RunStatus | None) -> str:
         return status.agent_id
     links = [call.run_link for call in status.calls if call.run_link]
     return next((link.agent_id for link in links if link.run_id == run_id), "")
+
+
+def _parent_of(run_id: str, status: RunStatus | None) -> str:
+    if status is None or status.run_id == run_id:
+        return status.parent_run_id if status else ""
+    if any(call.run_link and call.run_link.run_id == run_id for call in status.calls):
+        return status.run_id
+    above = run_id.rpartition("/")[0]
+    return "" if _SHORTENED.search(above) else above  # of a child run of a child run
+
+
+_SHORTENED = re.compile(r"~[0-9a-f]{24}\Z")
+"""The end of a parent's id that was too long for that of its child run."""
 
 
 def _attachments(wait: AwaitConfirmation, run_id: str) -> list[AttachmentView]:

@@ -273,9 +273,10 @@ class ReadableRun:
             raise translate_error(error, self.id) from error
         closed = status_name(described.status)
         below = await self._child_awaits(found) if closed == "running" else {}
+        status = found.status if closed == "running" else closed
         return found.model_copy(
             update={
-                "status": found.status if closed == "running" else closed,
+                "status": "waiting" if below and status == "running" else status,
                 "started_at": found.started_at or described.start_time,
                 "closed_at": described.close_time,
                 "gave_up": limit_of_end(described),
@@ -348,8 +349,8 @@ class ReadableRun:
     async def _failure(self, cause: BaseException | None) -> RunError:
         if isinstance(cause, CancelledError):
             reason, by, is_open = await self._cancel_request()
-            suffix = f": {reason}" if reason else ""
-            text = f"run {self.id} was canceled by {by}{suffix}"
+            # The reason names who asked, if the API, the console or a command did: the client is a process then.
+            text = f"run {self.id} was canceled{f': {reason}' if reason else f' by {by}'}"
             error = mark_doubts(ToolError.new(text, code="Canceled"), ["unknown"]) if is_open else None
             return RunCanceled(
                 error.message if error else text, run_id=self.id, reason=reason, by=by, error=error

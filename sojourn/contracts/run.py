@@ -371,10 +371,15 @@ class RunStatus(Record):
     """The tenant of the run; empty if it has none."""
     forked_from: ForkedFrom | None = None
     """In a fork: the run it was forked from, and where; a listing has only the run's id."""
+    parent_run_id: str = ""
+    """In a child run: the run whose call it answers; empty in a listing."""
     turn_id: str = ""
     """The current user turn."""
     status: str = "running"
-    """`running` `waiting` `paused` `idle` `completed` `failed` `canceled` `terminated` `timed_out`; an open set."""
+    """`running` `waiting` `paused` `idle` `completed` `failed` `canceled` `terminated` `timed_out`; an open set.
+
+    A run is `waiting` while it or a child run has open waits. A listing knows only a run's own waits: there a parent is `running` meanwhile.
+    """
     phase: str = ""
     """`planning`, `executing_tools`, `waiting`, `finalizing` or `idle` while the run is open."""
     awaits: list[Await] = []
