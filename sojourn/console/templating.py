@@ -42,6 +42,7 @@ from sojourn.console.views.text import (
 from sojourn.console.views.values import artifact_place, json_beginning, line_of, view_value
 from sojourn.console.views.waits import form_in_place, kind_word, waits_of
 from sojourn.contracts.message import Message
+from sojourn.http.problems import redact_sender
 from sojourn.values.visible import format_duration, one_line, readable
 
 __all__ = ["asset_routes", "new_mark", "render"]
@@ -130,6 +131,7 @@ def _templates() -> Environment:
         "wait_form": form_in_place,
         "wait_view": wait_view,
         "waits_of": waits_of,
+        "without_sender": redact_sender,
     }
     made.filters.update(words)
     cast("dict[str, Any]", made.globals).update(asset=name_of, new_mark=new_mark)

@@ -330,6 +330,8 @@ class MessageReceivedEvent(BaseEvent):
     """Who sent it, by the name in the message."""
     identity: str | None = None
     """The identity of the client that sent it, as Temporal records it."""
+    principal: Principal | None = None
+    """The sender, as established by the sending program; None if it named none."""
 
 
 class MessageWithdrawnEvent(BaseEvent):

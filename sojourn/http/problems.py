@@ -38,6 +38,7 @@ __all__ = [
     "not_sent_as_json",
     "problem_of",
     "redact",
+    "redact_sender",
     "redact_text",
     "render_problem",
     "set_renderer",
@@ -326,7 +327,12 @@ _TEXTS_OF_EVENTS: Mapping[str, tuple[str, ...]] = {
 
 def redact_text(text: str) -> str:
     """Redact places in code and names of Temporal's clients from an error text."""
-    return _SENDER.sub("", _PLACE.sub("", text))
+    return redact_sender(_PLACE.sub("", text))
+
+
+def redact_sender(text: str) -> str:
+    """Redact names of Temporal's clients from an error text."""
+    return _SENDER.sub("", text)
 
 
 def redact(value: T) -> T:

@@ -175,6 +175,7 @@ class UserMessage(Entry):
     mode: str = ""
     """In a conversation: `queue`, `steer` or `interrupt`."""
     by: str = ""
+    """The sender: the name in the message, else the principal's subject."""
     identity: str = ""
     event: MessageReceivedEvent | None = None
     """In a conversation: the event that accepted the message."""
@@ -314,8 +315,8 @@ class WaitEnd:
 
     @property
     def who(self) -> str:
-        """The sender of the answer: the name in it, or else the client's identity."""
-        last = self.event.by or self.event.identity or ""
+        """The senders of the answer, by the names in it."""
+        last = self.event.by or ""
         given = self.wait.given if isinstance(self.wait, AwaitConfirmation) and self.event.approved else []
         return ", ".join(dict.fromkeys([*(each.name for each in given), *filter(None, [last])]))
 

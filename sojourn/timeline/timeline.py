@@ -358,7 +358,7 @@ class Timeline:
             message=event.message,
             message_id=event.message_id,
             mode=event.mode,
-            by=event.by or "",
+            by=event.by or (event.principal.subject if event.principal else ""),
             identity=event.identity or "",
             event=event,
             is_in_turn=False,

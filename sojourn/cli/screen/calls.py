@@ -70,7 +70,8 @@ def end_text(call: Call) -> str:
     if result is None:
         return ""
     if result.error and result.error.code == "denied":
-        who = plain(decision.who) if decision and decision.event.approved is False else ""
+        event = decision.event if decision and decision.event.approved is False else None
+        who = plain(event.by or event.identity or "") if event else ""
         return f"denied by {who}" if who else "denied"
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
     attempt = f", attempt {attempts}" if attempts > 1 else ""

@@ -30,6 +30,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.message import Message, TextPart, ThinkingPart, ToolCallPart
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.http.problems import redact
 from sojourn.timeline import (
     Call,
     End,
@@ -390,11 +391,12 @@ def _text_of(event: Event) -> str:
         return event.call.raw or line_of(event.call.payload, 160)
     if isinstance(event, ToolEndEvent | ToolResultReceivedEvent):
         return event.error.text if event.error else line_of(event.result.result, 160)
-    fields = event.model_dump(mode="json", exclude=_COMMON, exclude_defaults=True)
+    fields = redact(event).model_dump(mode="json", exclude=_COMMON, exclude_defaults=True)
     fields.pop("type", None)
     only = next(iter(fields.values())) if len(fields) == 1 else None
     return only if isinstance(only, str) else line_of(only if isinstance(only, dict) else fields, 160)
 
 
 def event_text(event: Event) -> str:
-    return json_text(event.model_dump(mode="json", exclude_defaults=True))
+    """Return an event as `GET /v1/runs/{run_id}/events` has it."""
+    return json_text(redact(event).model_dump(mode="json", exclude_defaults=True))

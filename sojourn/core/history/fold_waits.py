@@ -192,6 +192,7 @@ class WaitFold:
             mode=sent.mode,
             by=sent.by,
             identity=record.identity or None,
+            principal=sent.principal,
         )
 
     def _withdraw(self, record: HistoryRecord) -> Iterator[Event]:
