@@ -6,6 +6,7 @@ and `submit` sends an answer. It checks the role, and recognizes an answer that 
 """
 
 from sojourn.answers.batch import DecisionResult, decide_each, send_each
+from sojourn.answers.event_json import WaitOpenedView, event_line, parse_event
 from sojourn.answers.submitting import (
     Answer,
     Answered,
@@ -61,6 +62,7 @@ __all__ = [
     "StatusView",
     "Verdict",
     "WaitContext",
+    "WaitOpenedView",
     "WaitRef",
     "WaitView",
     "audit_facts",
@@ -71,6 +73,7 @@ __all__ = [
     "decide_each",
     "disclose",
     "disclose_changes",
+    "event_line",
     "find_closed_wait",
     "find_earlier_answer",
     "is_same_answer",
@@ -78,6 +81,7 @@ __all__ = [
     "open_waits",
     "parse_answer",
     "parse_decision",
+    "parse_event",
     "parse_payload",
     "read_verdict",
     "refusal_of_closed",

@@ -278,6 +278,7 @@ class WaitView(_Shape):
 
     @property
     def key(self) -> str:
+        """The run and the wait in one text, unique among all waits."""
         return f"{self.run_id} {self.await_id}"
 
     @property
@@ -313,6 +314,7 @@ class WaitView(_Shape):
 
     @property
     def ref(self) -> WaitRef:
+        """The reference to answer it by."""
         return WaitRef(self.run_id, self.await_id, self.digest or "")
 
     def refs(self) -> Iterator[tuple[WaitRef, ExternalCall | None]]:
@@ -324,10 +326,12 @@ class WaitView(_Shape):
 
     @property
     def call(self) -> AwaitConfirmation | None:
+        """The record, if it is an approval."""
         return self.wait if isinstance(self.wait, AwaitConfirmation) else None
 
     @property
     def question(self) -> AwaitClarification | None:
+        """The record, if it is a question."""
         return self.wait if isinstance(self.wait, AwaitClarification) else None
 
     @property
@@ -337,6 +341,7 @@ class WaitView(_Shape):
 
     @property
     def tools(self) -> list[str]:
+        """The tools that it is about."""
         return self.wait.tools
 
     # The rules on who may answer are in `sojourn.core.awaits.deciding`.
@@ -472,6 +477,7 @@ def _child_waits(status: RunStatus) -> dict[str, list[WaitView]]:
 
 
 def status_view(status: RunStatus) -> StatusView:
+    """Return a status with its waits as `WaitView`, as the API and the commands have it."""
     fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
     fields |= {"awaits": _own_waits(status), "child_awaits": _child_waits(status)}
     return StatusView(**fields)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from sojourn.answers import GivenAnswer, WaitView, open_waits, parse_answer, submit, wait_view
+from sojourn.answers import GivenAnswer, WaitView, event_line, open_waits, parse_answer, submit, wait_view
 from sojourn.cli.client import by_or_user, worker_line
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING, Interrupted
 from sojourn.cli.options import LAST_TURNS, connection_options
@@ -22,7 +22,7 @@ from sojourn.client.run import Run
 from sojourn.client.stuck import find_stuck
 from sojourn.contracts.event import Event, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.events import Cursor, event_line
+from sojourn.events import Cursor
 from sojourn.timeline import is_run_end, is_turn_end
 
 __all__ = [

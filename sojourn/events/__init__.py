@@ -14,9 +14,7 @@ from sojourn.contracts import event
 from sojourn.contracts.event import *  # noqa: F403 - the union in that module is the one list of the classes
 from sojourn.events.cursor import Cursor as Cursor
 from sojourn.events.subscriber import EventHandler as EventHandler
-from sojourn.events.subscriber import event_line as event_line
-from sojourn.events.subscriber import parse_event as parse_event
 from sojourn.events.subscriber import subscribe as subscribe
 
 if not TYPE_CHECKING:
-    __all__ = [*event.__all__, "Cursor", "EventHandler", "event_line", "parse_event", "subscribe"]  # noqa: PLE0604
+    __all__ = [*event.__all__, "Cursor", "EventHandler", "subscribe"]  # noqa: PLE0604

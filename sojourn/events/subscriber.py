@@ -2,15 +2,11 @@
 
 import inspect
 from collections.abc import AsyncIterable
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
+from sojourn.contracts.event import Event
 
-from sojourn.contracts.event import BaseEvent, Event
-
-__all__ = ["EventHandler", "event_line", "parse_event", "subscribe"]
-
-_EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+__all__ = ["EventHandler", "subscribe"]
 
 
 class EventHandler:
@@ -40,20 +36,3 @@ async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None
         made = getattr(handler, f"on_{event.type}", handler.on_event)(event)
         if inspect.isawaitable(made):
             await made
-
-
-def event_line(event: BaseEvent) -> str:
-    """Return an event as one line of JSON.
-
-    The type comes first, and defaults are left out. An output in the event has `text`.
-    """
-    return event.model_dump_json(exclude_defaults=True, context={"reader": True})
-
-
-def parse_event(data: str | bytes | dict[str, Any]) -> Event:
-    """Read an event from its line.
-
-    Raises:
-        pydantic.ValidationError: The line is not an event.
-    """
-    return _EVENT.validate_python(data) if isinstance(data, dict) else _EVENT.validate_json(data)

@@ -8,11 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 
+from sojourn.answers import event_line
 from sojourn.client.access import Access
 from sojourn.contracts.event import BaseEvent, Event, PlanStartedEvent, StreamRestartedEvent
 from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import END
-from sojourn.events import Cursor, event_line
+from sojourn.events import Cursor
 from sojourn.events.cursor import Position
 from sojourn.events.stream import stream
 from sojourn.live import Delta, LiveTransport

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import NamedTuple, Protocol
 
+from sojourn.answers import event_line
 from sojourn.client.access import Access
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -22,7 +23,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import END
 from sojourn.error_kinds import ErrorKind
 from sojourn.errors import RunError
-from sojourn.events import Cursor, event_line
+from sojourn.events import Cursor
 from sojourn.events.cursor import Position
 from sojourn.events.live_text import COMMON, DELTA_EVENTS
 from sojourn.events.stream import stream

@@ -129,9 +129,11 @@ class TokenUsage:
 
     @classmethod
     def of(cls, used: Usage | ToolTelemetry) -> "TokenUsage":
+        """Return the tokens and the cost of a record."""
         return cls(used.input_tokens, used.output_tokens, used.cost)
 
     def plus(self, used: Usage | ToolTelemetry | None) -> "TokenUsage":
+        """Return the sum with those of another record."""
         if used is None:
             return self
         cost = self.cost if used.cost is None else (self.cost or 0.0) + used.cost
@@ -141,6 +143,7 @@ class TokenUsage:
 
     @property
     def tokens(self) -> int:
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
@@ -240,14 +243,17 @@ class Plan(Entry):
 
     @property
     def is_open(self) -> bool:
+        """Whether the plan is under way."""
         return self.ended_at is None
 
     @property
     def took(self) -> timedelta | None:
+        """How long it took, once it has ended."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
     def text(self) -> str:
+        """The text of its message."""
         return self.message.text if self.message else ""
 
     @property
@@ -258,6 +264,7 @@ class Plan(Entry):
 
     @property
     def thinking(self) -> str:
+        """The reasoning in its message."""
         parts = self.message.parts if self.message else []
         return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
 
@@ -286,6 +293,7 @@ class WaitEnd:
 
     @property
     def wait(self) -> Await | None:
+        """The wait that ended, if its event is here."""
         return self.opened and self.opened.wait
 
     @property
@@ -322,6 +330,7 @@ class WaitEnd:
 
     @property
     def at(self) -> datetime:
+        """When it ended."""
         return self.event.time
 
 
@@ -358,26 +367,32 @@ class Call(Entry):
 
     @property
     def id(self) -> str:
+        """The call's id."""
         return self.call.tool_call_id
 
     @property
     def is_waiting(self) -> bool:
+        """Whether its wait is open."""
         return self.opened is not None and self.decision is None and self.closed_at is None
 
     @property
     def wait(self) -> Await | None:
+        """The wait that it opened last."""
         return self.opened and self.opened.wait
 
     @property
     def took(self) -> timedelta | None:
+        """How long it took, once it has ended."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
     def error(self) -> ToolError | None:
+        """The error of its result."""
         return self.result.error if self.result else None
 
     @property
     def hint(self) -> RetryHint | None:
+        """The hint of its result."""
         return self.result.retry_hint if self.result else None
 
     @property
@@ -387,14 +402,17 @@ class Call(Entry):
 
     @property
     def bounds(self) -> Bounds | None:
+        """The bounds of its result."""
         return self.result.bounds if self.result else None
 
     @property
     def artifacts(self) -> list[Artifact]:
+        """The artifacts of its result."""
         return self.result.artifacts if self.result else []
 
     @property
     def telemetry(self) -> ToolTelemetry | None:
+        """The telemetry of its result."""
         return self.result.telemetry if self.result else None
 
 
@@ -410,10 +428,12 @@ class WaitEntry(Entry):
 
     @property
     def wait(self) -> Await:
+        """The wait."""
         return self.opened.wait
 
     @property
     def is_waiting(self) -> bool:
+        """Whether it is open."""
         return self.decision is None and self.closed_at is None
 
 
@@ -426,6 +446,7 @@ class Note(Entry):
 
     @property
     def is_bad(self) -> bool:
+        """Whether it tells that a limit or the retries ended something."""
         return isinstance(self.event, LimitReachedEvent | RetriesStoppedEvent)
 
 
@@ -446,6 +467,7 @@ class End(Entry):
 
     @property
     def output(self) -> RunOutput | None:
+        """The output, if there is one."""
         return self.event.output if isinstance(self.event, RunCompletedEvent | TurnCompletedEvent) else None
 
     @property
@@ -545,11 +567,13 @@ class UserTurn:
 
     @property
     def plan(self) -> Plan | None:
+        """The plan under way."""
         last = next((each for each in reversed(self.entries) if isinstance(each, Plan)), None)
         return last if last is not None and last.is_open and not self.is_over else None
 
     @property
     def took(self) -> timedelta | None:
+        """How long it took, once it has ended."""
         return self.end.at - self.at if self.end else None
 
     @property
@@ -559,4 +583,5 @@ class UserTurn:
 
     @property
     def failure(self) -> TurnFailedEvent | None:
+        """The event of its failure, if it failed."""
         return self.end.event if self.end and isinstance(self.end.event, TurnFailedEvent) else None

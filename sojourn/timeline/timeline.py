@@ -152,9 +152,11 @@ class Timeline:
 
     @property
     def entries(self) -> list[Entry]:
+        """The entries that are kept, in order."""
         return list(self._entries)
 
     def last(self, most: int) -> list[Entry]:
+        """Return the last entries."""
         return list(islice(self._entries, max(0, len(self._entries) - most), None))
 
     def changes_since(self, since: int) -> list[Entry]:
@@ -162,6 +164,7 @@ class Timeline:
         return [entry for entry in self._entries if entry.version > since]
 
     def call(self, call_id: str) -> Call | None:
+        """Return the call with this id, if it is kept."""
         return self._calls.get(call_id)
 
     def plan_of(self, call_id: str) -> Plan | None:
@@ -182,10 +185,12 @@ class Timeline:
 
     @property
     def calls(self) -> list[Call]:
+        """The calls that are kept, in order."""
         return [entry for entry in self._entries if isinstance(entry, Call)]
 
     @property
     def turn(self) -> UserTurn | None:
+        """The turn under way in a conversation."""
         return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
 
     @property

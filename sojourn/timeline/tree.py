@@ -78,6 +78,7 @@ class TimelineTree:
         return changes
 
     def depth(self, run_id: str) -> int:
+        """Return how many runs are above a run."""
         depth = 0
         while run_id in self.parents:
             run_id, depth = self.parents[run_id][0], depth + 1

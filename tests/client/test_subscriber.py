@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from sojourn import PlanResult, ToolRequest, Toolset
 from sojourn.contracts.event import EVENT_CLASSES
-from sojourn.events import EventHandler, ToolEndEvent, event_line, parse_event, subscribe
+from sojourn.events import EventHandler, ToolEndEvent, subscribe
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -69,16 +69,6 @@ async def test_an_exception_of_a_handler_ends_its_subscription(serve):
     with pytest.raises(LookupError, match="mine"):
         await subscribe(run.events(), Broken())
     assert (await run.result()).text == "done"
-
-
-async def test_an_event_is_read_back_from_its_json(serve):
-    """`parse_event` reads the line of `event_line`, and the event as a dict, without loss."""
-    events = [event async for event in (await a_run(serve)).events() if event.event_id]
-    for event in events:
-        assert parse_event(event_line(event)) == event
-        assert parse_event(event.model_dump(mode="json")) == event
-    with pytest.raises(ValidationError):
-        parse_event('{"type": "nothing_of_ours"}')
 
 
 def test_each_type_names_its_class():

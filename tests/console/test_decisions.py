@@ -37,6 +37,22 @@ async def decided(office, until):
     return money, wait, words
 
 
+async def test_no_page_names_the_client_of_temporal(office, decided):
+    """Neither the decisions, their CSV, the wait, the run nor its events: `pid@host` is for Temporal's own screens."""
+    money, wait, _ = decided
+    answered = [each async for each in money.events(follow=False) if each.type == "await_answered"]
+    (identity,) = {each.identity for each in answered}
+    assert identity
+    pages = ["/decisions", "/decisions.csv", f"/inbox/{money.id}/{wait.id}", f"/runs/{money.id}"]
+    pages += [f"/runs/{money.id}/events{query}" for query in ("", f"?at={answered[0].event_id}")]
+    async with http_client() as http:
+        for path in pages:
+            shown = await http.get(f"{office.url}{path}")
+            assert shown.status_code == 200, path
+            assert "ben" in shown.text, path
+            assert identity not in shown.text, path
+
+
 @pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided, visit, size, script):
     """A row has the verdict, the person, the call, the reason and the digest, and leads to the wait with its arguments."""

@@ -5,7 +5,8 @@ import json
 from temporalio.api.common.v1 import Payload
 
 from sojourn import Message, RunOutput, data_converter
-from sojourn.events import RunCompletedEvent, event_line
+from sojourn.answers import event_line
+from sojourn.events import RunCompletedEvent
 
 OUTPUT = RunOutput(run_id="r", agent_id="ops.desk", final=Message.assistant("Done."))
 

@@ -36,6 +36,20 @@ async def test_a_handler_gets_the_events_of_its_methods(ledger):
     assert await module.watch(client, run.id) == ["ledger.clerk", "ledger.books.entries: 2 of 900"]
 
 
+async def test_a_view_of_ones_own_grows_with_the_events(ledger):
+    """The page's view tells each call as it changes, and has the entries of the run and of its child run at the end."""
+    module, client, run = ledger
+    changes, tree = await module.view(client, run.id)
+    assert changes[0].endswith(": ledger.clerks.ask is running")
+    assert changes[-1].endswith(": ledger.clerks.ask is done")
+    assert any(each.endswith(": ledger.books.entries is done") for each in changes)
+    assert tree.top.end is not None
+    assert [call.call.name for call in tree.top.calls] == ["ledger.clerks.ask"]
+    (child,) = tree.parents
+    assert [call.state for call in tree.runs[child].calls] == ["done"]
+    assert not tree.open_waits
+
+
 async def test_events_are_lines(ledger):
     """Each event is a line, which the page's function parses."""
     module, client, run = ledger

@@ -125,11 +125,11 @@ class Campaign:
     def _see(self, event: dict[str, Any]) -> None:
         """Answer what an event asks."""
         if event["type"] == "await_clarification":
-            path, body = "answers", {"await_id": event["question"]["id"], "answer": "this"}
+            path, body = "answers", {"await_id": event["wait"]["await_id"], "answer": "this"}
         elif event["type"] == "await_confirmation":
-            asked = event["confirmation"]
+            asked = event["wait"]
             path = "approvals"
-            body = {"await_id": asked["id"], "approved": True, "digest": asked["payload_digest"]}
+            body = {"await_id": asked["await_id"], "approved": True, "digest": asked["digest"]}
         else:
             return
         self._tasks.create_task(self._answer(f"/v1/runs/{event['run_id']}/{path}", body))

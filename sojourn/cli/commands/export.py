@@ -203,9 +203,9 @@ async def _write(
     run: "Run", work: Path, folder: Path, *, children: bool, report: Callable[[str], None]
 ) -> Export:
     """Write a run's files to `work`. The caller moves them to `folder`."""
+    from sojourn.answers import event_line, status_view
     from sojourn.client.client import Run
     from sojourn.errors import RunNotFound
-    from sojourn.events import event_line
 
     export = Export(run.id, folder)
     links: dict[str, str] = {}
@@ -232,7 +232,7 @@ async def _write(
         export.messages = transcript.count
     status = await run.status()
     export.status = status.status
-    text = status.model_dump_json(indent=2)
+    text = status_view(status).model_dump_json(indent=2)
     write_private(work / "run.json", text + "\n")
     for call_id, child_id in links.items() if children else ():
         name = _choose_name(_safe(call_id), work / CHILDREN)

@@ -210,8 +210,8 @@ async def _events(run: "Run", last: int | None, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from sojourn.answers import event_line
     from sojourn.cli.screen.lines import lines_of
-    from sojourn.events import event_line
 
     console = Console(highlight=False)
     events = run.events(follow=False, children=True)

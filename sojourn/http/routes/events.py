@@ -4,17 +4,18 @@
 """
 
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Union, get_args
 from urllib.parse import quote
 
 from fastapi import Query, Request, Response
 from pydantic import Field
 
+from sojourn.answers import WaitOpenedView, event_line
 from sojourn.client.run import Run
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import Event, WaitOpenedEvent
 from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
-from sojourn.events import Cursor, event_line
+from sojourn.events import Cursor
 from sojourn.http.event_streams import RunEventResponse, wants_stream
 from sojourn.http.problems import redact
 from sojourn.http.routes.parameters import STREAM, problems
@@ -48,7 +49,10 @@ Most = Annotated[
     ),
 ]
 
-Events = list[Annotated[Event, Field(discriminator="type")]]
+_KINDS = tuple(kind for kind in get_args(Event) if kind not in get_args(WaitOpenedEvent))
+
+Events = list[Annotated[Union[(*_KINDS, WaitOpenedView)], Field(discriminator="type")]]
+"""Events as their JSON, for the OpenAPI document."""
 
 _STREAM = {
     **STREAM,

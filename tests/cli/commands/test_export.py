@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sojourn import App, Client
+from sojourn.answers import parse_event
 from sojourn.contracts.message import Message
-from sojourn.events import parse_event
 from sojourn.storage import FolderStorage
 
 

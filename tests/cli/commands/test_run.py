@@ -79,7 +79,7 @@ async def test_every_open_call_is_shown_before_the_command_ends(served):
     assert text.out.count("Wipe disk a?") == text.out.count("Wipe disk b?") == 1
     assert text.out.index("Wipe disk b?") < text.out.index("answer with:")
     waits = [event for event in as_json.objects if event["type"] == "await_confirmation"]
-    assert [event["confirmation"]["prompt"] for event in waits] == ["Wipe disk a?", "Wipe disk b?"]
+    assert [event["wait"]["prompt"] for event in waits] == ["Wipe disk a?", "Wipe disk b?"]
 
 
 async def test_a_long_run_is_watched_from_its_last_events(served):

@@ -1,0 +1,95 @@
+"""Write an event as JSON, and read it back.
+
+A wait in it is the `WaitView` that a status, a list and a command have too, so that a client knows one shape.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import Field, TypeAdapter
+from pydantic_core import from_json
+
+from sojourn.answers.wait_view import WaitView, wait_view
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+)
+from sojourn.contracts.event import EVENT_CLASSES, BaseEvent, Event, wait_in
+
+__all__ = ["WaitOpenedView", "event_line", "parse_event"]
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
+class WaitOpenedView(BaseEvent):
+    """An event that opens a wait, as its JSON."""
+
+    type: Literal["await_clarification", "await_confirmation", "await_external_tools"]
+    """The kind of wait, in the words of events."""
+    wait: WaitView
+    """The wait, as in a status and in `GET /v1/waits`."""
+
+
+def event_line(event: BaseEvent) -> str:
+    """Return an event as one line of JSON.
+
+    The type comes first, and defaults are left out. A wait in it is a `WaitView`, and an output has `text`.
+    """
+    wait = wait_in(event)
+    shown = event if wait is None else _with_view(event, wait)
+    return shown.model_dump_json(exclude_defaults=True, context={"reader": True})
+
+
+def parse_event(data: str | bytes | dict[str, Any]) -> Event:
+    """Read an event from its line.
+
+    A wait has what its `WaitView` says; the digests by which a run compares the tool are not in the line.
+
+    Raises:
+        pydantic.ValidationError: The line is not an event.
+    """
+    if not isinstance(data, dict):
+        if '"wait"' not in (data if isinstance(data, str) else data.decode(errors="replace")):
+            return _EVENT.validate_json(data)
+        data = cast("dict[str, Any]", from_json(data))
+    wait = data.get("wait")
+    if not isinstance(wait, dict) or data.get("type") not in _FIELD_OF:
+        return _EVENT.validate_python(data)
+    name, record = _FIELD_OF[data["type"]]
+    others = {key: value for key, value in data.items() if key != "wait"}
+    return _EVENT.validate_python({**others, name: _record_fields(record, cast("dict[str, Any]", wait))})
+
+
+def _with_view(event: BaseEvent, wait: Await) -> WaitOpenedView:
+    fields: dict[str, Any] = {name: getattr(event, name) for name in BaseEvent.model_fields}
+    view = wait_view(wait, event.run_id, since=event.time)
+    view = view.model_copy(update={"agent_id": event.agent_id, "session_id": event.session_id})
+    return WaitOpenedView.model_construct(**fields, type=cast("Any", event).type, wait=view)
+
+
+_FIELD_OF: Mapping[str, tuple[str, type[Await]]] = {
+    kind: (name, cast("type[Await]", field.annotation))
+    for kind, made in EVENT_CLASSES.items()
+    for name, field in made.model_fields.items()
+    if field.annotation in get_args(Await)
+}
+"""By the type of an event that opens a wait: its field with the record, and the record's class."""
+
+_NAMES: Mapping[type[Await], Mapping[str, str]] = {
+    AwaitClarification: {"prompt": "question", "tool": "restrict_to_tool", "example": "example_input"},
+    AwaitConfirmation: {"digest": "payload_digest"},
+    AwaitExternalTools: {"calls": "items"},
+}
+"""Fields of records that have other names in a view."""
+
+
+def _record_fields(record: type[Await], view: dict[str, Any]) -> dict[str, Any]:
+    names = {"await_id": "id", **_NAMES.get(record, {})}
+    fields = {names.get(name, name): value for name, value in view.items()}
+    if record is AwaitConfirmation:
+        fields["shown"] = {"annotations": view["annotations"]} if view.get("annotations") else None
+        files = cast("list[dict[str, Any]]", view.get("attachments") or [])
+        fields["attachments"] = [{**each, "sha256": ""} for each in files]
+    return {name: value for name, value in fields.items() if name in record.model_fields}
