@@ -31,8 +31,8 @@ __all__ = [
     "follow_turn",
     "last_turn",
     "print_turn",
+    "retry_advice",
     "retry_hint",
-    "retry_line",
     "save_made_files",
     "waits_error",
 ]
@@ -133,8 +133,13 @@ _MAX_ORIGINS = 5
 """Most retries of a retry to follow back to the run that made the call."""
 
 
-def retry_line(run_id: str) -> str:
+def _retry_line(run_id: str) -> str:
     return f"take it up again with: sojourn retry {shell_word(run_id)}{connection_options()}"
+
+
+async def retry_advice(run: "Run") -> str | None:
+    """Return `retry_hint` for a run whose events were not followed."""
+    return await retry_hint(run.client, await _read_timeline(run.client, run.id))
 
 
 async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
@@ -143,9 +148,6 @@ async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
     A retry keeps the results of calls, errors included. One without a call of its own fails at the call
     of the run that it retries.
     """
-    from sojourn.client.run import Run
-    from sojourn.timeline import Timeline
-
     if timeline.end is None or timeline.end.status not in ("failed", "timed_out"):
         return None
     found = timeline
@@ -157,11 +159,19 @@ async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
         origin = found.started and found.started.forked_from
         if last is not None or origin is None or origin.at:
             break
-        found = Timeline(origin.run_id)
-        async with aclosing(Run(client, origin.run_id).events(follow=False)) as events:
-            async for event in events:
-                found.feed(event)
-    return retry_line(timeline.run_id)
+        found = await _read_timeline(client, origin.run_id)
+    return _retry_line(timeline.run_id)
+
+
+async def _read_timeline(client: "Access", run_id: str) -> "Timeline":
+    from sojourn.client.run import Run
+    from sojourn.timeline import Timeline
+
+    timeline = Timeline(run_id)
+    async with aclosing(Run(client, run_id).events(follow=False)) as events:
+        async for event in events:
+            timeline.feed(event)
+    return timeline
 
 
 def _end_place(call: "Call") -> tuple[int, ...]:

@@ -276,7 +276,7 @@ def result(
 
 async def _print_result(run: "Run", *, patient: bool, as_json: bool, save_files: "Path | None") -> int:
     from sojourn.cli.follow import until_end
-    from sojourn.cli.outcome import retry_line, save_made_files
+    from sojourn.cli.outcome import retry_advice, save_made_files
     from sojourn.values.visible import visible
 
     if (await run.status()).conversation:
@@ -286,8 +286,8 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool, save_files:
     try:
         output = await run.result()
     except RunFailed as error:
-        if (await run.status()).status in ("failed", "timed_out"):
-            error.add_note(retry_line(run.id))
+        if advice := await retry_advice(run):
+            error.add_note(advice)
         raise
     if as_json:
         print(output.model_dump_json())

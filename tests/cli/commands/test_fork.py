@@ -82,6 +82,10 @@ async def test_a_run_that_failed_at_a_call_names_the_way_on(served):
     events = [event async for event in run.events()]
     (start,) = [event for event in events if event.type == "tool_start"]
     line = f"to make the call again: sojourn fork {run.id} --at {start.event_id}\n"
+    result = await served.sojourn("result", run.id)
+    assert result.code == 1
+    assert line in result.err
+    assert "sojourn retry" not in result.err
     for command, id in (
         ("retry", run.id),
         ("retry", f"{run.id}-1"),
