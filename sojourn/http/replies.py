@@ -1,12 +1,14 @@
 """Response bodies that are not records of the library."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from sojourn.answers import WaitView
+from sojourn.answers import Asker, WaitView
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
+from sojourn.reader import ListedRun
 
 __all__ = [
     "AcceptedMessage",
@@ -14,9 +16,12 @@ __all__ = [
     "AgentSummary",
     "Agents",
     "DecisionAcknowledgement",
+    "DecisionPage",
+    "DecisionView",
     "Me",
     "Outcome",
     "ServiceHealth",
+    "Sessions",
     "Started",
     "Uploaded",
     "Uploads",
@@ -257,6 +262,51 @@ class WaitPage(_Reply):
     """The cursor of the next page, or null after the last one."""
     is_whole: bool
     """Whether all waiting runs were looked at; false beyond 5,000 of them."""
+
+
+class Sessions(_Reply):
+    """A page of conversations; it may be short, or empty, though there are more: it is the last one where `cursor` is null."""
+
+    sessions: list[ListedRun]
+    """Open ones before ended ones, each newest first."""
+    cursor: str | None
+    """The cursor of the next page, or null after the last one."""
+
+
+class DecisionView(_Reply):
+    """How a wait ended: the answer, or that none came in time."""
+
+    run_id: str
+    """The run that waited."""
+    await_id: str
+    """The wait."""
+    agent_id: str
+    """The run's agent."""
+    session_id: str
+    """The run's session, or empty."""
+    verdict: str
+    """The outcome in a word: `answered`, `declined`, `approved`, `denied`, `expired` or `provided`."""
+    by: str
+    """Who decided, by the name in the answer; empty if it names none."""
+    principal: Asker | None
+    """The principal who decided, as the service or a program had authenticated it; null if none is recorded."""
+    decided_at: datetime
+    """When the wait ended."""
+    text: str
+    """The answer, or the reason of a decision."""
+    wait: WaitView | None
+    """What was asked; null if its event is not kept any more."""
+
+
+class DecisionPage(_Reply):
+    """The decisions in a page of runs."""
+
+    decisions: list[DecisionView]
+    """Newest first within the page, whose runs are listed as by `GET /v1/runs`."""
+    cursor: str | None
+    """The cursor of the next page, or null after the last one."""
+    is_whole: bool
+    """Whether every run of the page was read to its end; false for one that cannot be read, or has more than 20,000 events."""
 
 
 class Me(_Reply):

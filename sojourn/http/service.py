@@ -55,6 +55,8 @@ from sojourn.timeline import WaitEnd
 
 __all__ = ["SeenDecisions", "Service"]
 
+EVERY_RUN = Selection()
+
 MAX_RUNS = 1_000
 """Most runs whose files are cached, since a page loads several of one run."""
 
@@ -298,9 +300,9 @@ class Service(Backend):
         seen = self._restrict(selection, view_of(asking))
         return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
-    async def find_stuck(self, asking: Principal) -> StuckRuns:
+    async def find_stuck(self, asking: Principal, selection: Selection = EVERY_RUN) -> StuckRuns:
         """Return the stuck ones among the newest runs that the principal may see."""
-        return await self.reader.find_stuck(self._restrict(Selection(), view_of(asking)))
+        return await self.reader.find_stuck(self._restrict(selection, view_of(asking)))
 
     async def list_decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None

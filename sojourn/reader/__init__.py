@@ -21,7 +21,7 @@ from sojourn.reader.history import (
 )
 from sojourn.reader.live_timeline import LiveConversation, LiveRun, LiveTimeline, LiveTimelines
 from sojourn.reader.reader import Detail, Preview, Reader, RunEnd, StuckRuns, Turns
-from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor, listed_run
+from sojourn.reader.runs import ListedRun, Runs, StuckReason, decode_cursor, encode_cursor, listed_run
 from sojourn.reader.spending import (
     DaySpending,
     RecentSpending,
@@ -72,6 +72,7 @@ __all__ = [
     "Snapshot",
     "Spending",
     "SpendingReader",
+    "StuckReason",
     "StuckRuns",
     "SubscriberItem",
     "Subscription",

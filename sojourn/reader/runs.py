@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.client import WorkflowExecution
@@ -12,12 +13,29 @@ from sojourn.client.listing import message_of, run_of
 from sojourn.contracts.run import ForkedFrom
 from sojourn.errors import InvalidInput
 
-__all__ = ["NO_CURSOR", "ListedRun", "Runs", "decode_cursor", "encode_cursor", "listed_run"]
+__all__ = ["NO_CURSOR", "ListedRun", "Runs", "StuckReason", "decode_cursor", "encode_cursor", "listed_run"]
 
 NO_CURSOR = "cursor: it is not the `cursor` of an answer to the same request without it"
 
 _CHECKSUM = 6
 """Bytes of a cursor's checksum."""
+
+
+class StuckReason(BaseModel):
+    """Why an open run makes no progress."""
+
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+    kind: Literal["task", "planner", "blocked", "unserved"]
+    """`task`: its workflow task fails; `planner`: its planner; `blocked`: a call blocks its worker's event loop; `unserved`: no worker polls."""
+    attempt: int
+    """The number of the current attempt."""
+    since: datetime | None
+    """The start of the problem, or null if unknown."""
+    reason: str
+    """The reason that the history or the server gives; empty if they give none."""
+    queue: str
+    """The run's task queue."""
 
 
 class ListedRun(BaseModel):
@@ -45,6 +63,8 @@ class ListedRun(BaseModel):
     """When the run started."""
     closed_at: datetime | None
     """When the run ended; null while it is open."""
+    stuck: StuckReason | None = None
+    """In a list of stuck runs: why it makes no progress. Its `status` there is `stuck`."""
 
 
 async def listed_run(described: WorkflowExecution) -> ListedRun:

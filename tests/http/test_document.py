@@ -35,6 +35,7 @@ PATHS = {
     "POST /v1/runs/{run_id}/fork",
     "GET /v1/waits",
     "POST /v1/waits/decisions",
+    "GET /v1/decisions",
     "GET /v1/sessions",
     "GET /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}",
@@ -206,6 +207,9 @@ async def test_answers_fit_the_document(served, document, whole):
     await get("/v1/runs/{run_id}", run_id="nowhere")
     await get("/v1/runs", limit="5")
     await get("/v1/waits", limit="5")
+    await get("/v1/decisions", limit="20")
+    await get("/v1/runs", status="stuck")
+    await get("/v1/runs", status="stuck", label="a=b")
     session = {"agent_id": "shop.clerk", "session_id": f"of-{run_id}"}
     await post("/v1/sessions/{agent_id}/{session_id}", {"text": "hello"}, **session, wait="30")
     await post("/v1/sessions/{agent_id}/{session_id}/messages", {"text": "fail"}, **session, wait="30")

@@ -45,8 +45,9 @@ async def test_a_wait_for_the_answer_ends_when_the_run_asks(served):
         async with asyncio.timeout(30):
             asked = await served.http.get(f"/v1/runs/{run_id}/output", params={"wait": 60})
         assert (asked.status_code, bool(asked.json()[of])) == (202, True), asked.text
-    closing, _ = await served.waiting("ask")
-    assert (await served.post(f"/v1/runs/{closing}/answers", {"answer": "this one"})).status_code == 200
+    closing, wait = await served.waiting("ask")
+    given = {"await_id": wait.id, "answer": "this one"}
+    assert (await served.post(f"/v1/runs/{closing}/answers", given)).status_code == 200
     assert (await served.output(closing))["output"]["text"] == "this one"
 
 
@@ -255,6 +256,25 @@ async def test_a_child_run_is_answered_by_its_own_id(served, status_when):
     assert (await served.post(f"/v1/runs/{child}/answers", answer)).status_code == 200
     assert (await served.output(run_id))["output"]["text"] == "this one"
     assert (await served.http.get(f"/v1/runs/{child}/events")).json()[-1]["type"] == "run_stream_end"
+
+
+async def test_forks_are_listed_by_their_origin(served, until):
+    """`fork_of` selects the forks of a run; a run that makes progress is not among the stuck ones."""
+    run_id = await served.start("hello")
+    await served.output(run_id)
+    answer = await served.post(f"/v1/runs/{run_id}/fork", {})
+    assert answer.status_code == 201, answer.text
+    forked = answer.json()["run_id"]
+
+    async def listed() -> bool:
+        page = (await served.http.get("/v1/runs", params={"fork_of": run_id})).json()
+        return [run["run_id"] for run in page["runs"]] == [forked]
+
+    await until(listed)
+    page = (await served.http.get("/v1/runs", params={"fork_of": run_id})).json()
+    assert page["runs"][0]["forked_from"]["run_id"] == run_id
+    stuck = (await served.http.get("/v1/runs", params={"status": "stuck", "fork_of": run_id})).json()
+    assert stuck == {"runs": [], "cursor": None}
 
 
 async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):

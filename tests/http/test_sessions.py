@@ -169,7 +169,7 @@ async def test_a_conversation_is_interrupted_closed_and_listed(served, session, 
 
     async def is_listed() -> bool:
         query = {"agent_id": "shop.clerk", "session_id": unquote(session.split("/", 4)[4])}
-        runs = (await served.http.get("/v1/sessions", params=query)).json()["runs"]
+        runs = (await served.http.get("/v1/sessions", params=query)).json()["sessions"]
         return [(run["status"], "conversation" in run) for run in runs] == [("completed", False)]
 
     await until(is_listed)

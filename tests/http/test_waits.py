@@ -54,6 +54,42 @@ async def test_an_inbox_has_what_an_answer_needs(inbox):
     assert weigh["calls"][0]["payload"] == {"disk": "a"}
 
 
+async def test_decisions_say_who_decided_what(served, until):
+    """Each has the verdict, the sender, the reason and the wait in its one shape; by kind, and page by page of runs."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    wiped, wipe = await served.waiting("wipe", session_id=session)
+    body = {"await_id": wipe.id, "approved": False, "reason": "keep it"}
+    assert (await served.post(f"/v1/runs/{wiped}/approvals", body)).status_code == 200
+    asked, ask = await served.waiting("ask", session_id=session)
+    body = {"await_id": ask.id, "answer": "this one"}
+    assert (await served.post(f"/v1/runs/{asked}/answers", body)).status_code == 200
+
+    async def listed(**query) -> dict:
+        answer = await served.http.get("/v1/decisions", params={"session_id": session, **query})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def both() -> bool:
+        return len((await listed())["decisions"]) == 2
+
+    await until(both)
+    page = await listed()
+    answered, denied = page["decisions"]  # the newest first
+    assert (page["is_whole"], page["cursor"]) == (True, None)
+    assert (denied["run_id"], denied["verdict"], denied["by"], denied["text"]) == (
+        wiped,
+        "denied",
+        "local",
+        "keep it",
+    )
+    assert (denied["wait"]["kind"], denied["wait"]["digest"]) == ("approval", wipe.payload_digest)
+    assert (answered["verdict"], answered["text"]) == ("answered", "this one")
+    assert [each["run_id"] for each in (await listed(kind="question"))["decisions"]] == [asked]
+    first = await listed(limit=1)
+    rest = await listed(limit=1, cursor=first["cursor"])
+    assert {each["run_id"] for each in [*first["decisions"], *rest["decisions"]]} == {wiped, asked}
+
+
 async def test_an_inbox_says_when_each_run_started(inbox, served):
     """The start is that of the run's status, and before the wait opened."""
     for wait in await inbox[2]():

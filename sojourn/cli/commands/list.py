@@ -42,7 +42,7 @@ def list_(
         str | None,
         typer.Option(
             "--status",
-            help="running (includes waiting, paused and idle), waiting, paused, idle, completed, failed, canceled, terminated or timed_out.",
+            help="running (includes waiting, paused and idle), waiting, paused, idle, completed, failed, canceled, terminated, timed_out, or stuck, as --stuck.",
         ),
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for an answer.")] = False,
@@ -84,9 +84,11 @@ def list_(
     """
     from sojourn.cli.run_table import check_status
 
-    check_status(status)
     if sum((status is not None, waiting, stuck)) > 1:
         raise CommandError("give only one of --status, --waiting and --stuck", exit_code=USAGE)
+    if status == "stuck":
+        status, stuck = None, True
+    check_status(status)
     if watch and (as_json or not sys.stdout.isatty()):
         raise CommandError(
             "--watch draws on a terminal; leave it out for a pipe, a file or --json", exit_code=USAGE

@@ -1,8 +1,9 @@
 """`/v1/runs`: start, list, read, follow and steer runs."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
@@ -17,7 +18,7 @@ from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.answering import answer_or_question
 from sojourn.http.bodies import StartBody
-from sojourn.http.problems import Problem, redact
+from sojourn.http.problems import Problem, redact, redact_text
 from sojourn.http.replies import Outcome, Started
 from sojourn.http.routes.attachments import FORM, FilesRoute
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
@@ -34,7 +35,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
-from sojourn.reader import Runs
+from sojourn.reader import ListedRun, Runs, StuckReason
 from sojourn.serving.pace import Pace
 
 __all__ = ["Since", "WaitSeconds", "routes"]
@@ -148,11 +149,14 @@ async def list_runs(
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
     session_id: Annotated[str | None, Query(max_length=200)] = None,
     status: Annotated[
-        StatusFilter | None,
+        StatusFilter | Literal["stuck"] | None,
         Query(
             description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones, `completed` "
-            "those that `answered` and those that `gave_up`."
+            "those that `answered` and those that `gave_up`. `stuck` looks at the newest 200 open runs, has no further page and takes no `label`."
         ),
+    ] = None,
+    fork_of: Annotated[
+        str | None, Query(max_length=1_000, description="Only forks and retries of this run.")
     ] = None,
     label: Annotated[
         list[str] | None,
@@ -169,10 +173,25 @@ async def list_runs(
 ) -> Response:
     """List the runs: open ones before ended ones, the newest first. The list lags by about a second."""
     require(asking, "viewer")
-    selection = Selection(agent_id, session_id, status, since, children)
+    selection = Selection(agent_id, session_id, status, since, children, fork_of)
     labels = parse_labels(label or [])
+    if status == "stuck":
+        if labels or cursor:
+            raise InvalidInput("status: stuck runs are one page, and are not selected by label")
+        return json_of(await _stuck(service, asking, replace(selection, status=None), limit))
     async with heavy_read() if labels else nullcontext():  # the store has no labels
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
+
+
+async def _stuck(service: Service, asking: Principal, selection: Selection, most: int) -> Runs:
+    found = await service.find_stuck(asking, selection)
+    runs: list[ListedRun] = []
+    for run in found.runs:
+        if why := found.why.get(run.run_id):
+            reason = StuckReason.model_validate(why)
+            reason.reason = redact_text(reason.reason)
+            runs.append(run.model_copy(update={"status": "stuck", "stuck": reason}))
+    return Runs(runs=runs[:most], cursor=None)
 
 
 @routes.get(

@@ -27,7 +27,7 @@ from sojourn.http.bodies import (
     WithdrawBody,
 )
 from sojourn.http.problems import Problem
-from sojourn.http.replies import AcceptedMessage, Acknowledgement, Alternatives, AlternativeTurn
+from sojourn.http.replies import AcceptedMessage, Acknowledgement, Alternatives, AlternativeTurn, Sessions
 from sojourn.http.routes.attachments import FORM, FilesRoute
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.parameters import (
@@ -45,7 +45,6 @@ from sojourn.http.routes.runs import Since, WaitSeconds
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
-from sojourn.reader import Runs
 
 __all__ = ["routes"]
 
@@ -57,7 +56,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 routes = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=FilesRoute)
 
 
-@routes.get("", response_model=Runs, responses=problems(), summary="List conversations")
+@routes.get("", response_model=Sessions, responses=problems(), summary="List conversations")
 async def list_sessions(
     asking: Asking,
     service: Serving,
@@ -75,9 +74,8 @@ async def list_sessions(
     """List conversations, as `/v1/runs` lists runs."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
-    return json_of(
-        await service.runs(asking, selection, labels=parse_labels(label or []), most=limit, cursor=cursor)
-    )
+    page = await service.runs(asking, selection, labels=parse_labels(label or []), most=limit, cursor=cursor)
+    return json_of(Sessions(sessions=page.runs, cursor=page.cursor))
 
 
 @routes.post(

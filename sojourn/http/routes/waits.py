@@ -1,22 +1,29 @@
-"""List the open waits of all runs (`/v1/waits`), and answer them.
+"""List the open waits and the decisions of all runs (`/v1/waits`, `/v1/decisions`), and answer waits.
 
 The answers are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`; `/v1/waits/decisions` takes
 decisions on calls of several runs.
 """
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict
 
-from sojourn.answers import DecisionResult, WaitRef
+from sojourn.answers import Asker, DecisionResult, WaitRef, wait_view
 from sojourn.client.listing import Selection
 from sojourn.contracts.awaits import KindName
 from sojourn.contracts.principal import Principal
 from sojourn.http.answering import decide_each, submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, DecisionsBody, ToolResultsBody
 from sojourn.http.problems import ProblemDetails, problem_of
-from sojourn.http.replies import AnswerAcknowledgement, DecisionAcknowledgement, WaitPage
+from sojourn.http.replies import (
+    AnswerAcknowledgement,
+    DecisionAcknowledgement,
+    DecisionPage,
+    DecisionView,
+    WaitPage,
+)
 from sojourn.http.routes.parameters import (
     KnownQueryRoute,
     Limit,
@@ -26,10 +33,12 @@ from sojourn.http.routes.parameters import (
     json_of,
     problems,
 )
+from sojourn.http.routes.runs import Since
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
-from sojourn.reader import FoundWait
+from sojourn.reader import FoundWait, ListedRun
+from sojourn.timeline import WaitEnd
 
 __all__ = ["routes"]
 
@@ -139,6 +148,56 @@ def _outcome(result: DecisionResult) -> DecisionOutcome:
     by, left = result.answered.by or None, result.left
     return DecisionOutcome.model_validate(
         {**fields, "done": result.outcome, "repeated": result.is_repeated, "by": by, "left": left}
+    )
+
+
+AT_ONCE = 8
+"""Most runs of a page of decisions that are read at the same time."""
+
+
+@routes.get("/v1/decisions", response_model=DecisionPage, responses=problems(), summary="List decisions")
+async def list_decisions(
+    asking: Asking,
+    service: Serving,
+    agent_id: Annotated[str | None, Query(max_length=200)] = None,
+    session_id: Annotated[str | None, Query(max_length=200)] = None,
+    kind: KindName | None = None,
+    since: Since = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="The maximum number of runs to read.")] = 50,
+    cursor: PageCursor = None,
+) -> Response:
+    """List who answered and decided what, in a page of the runs, newest first. A page may be short, or empty, though there are more."""
+    require(asking, "viewer")
+    selection = Selection(agent_id, session_id, since=since)
+    found: list[DecisionView] = []
+    is_whole = True
+    async with heavy_read():
+        page = await service.list_decided_runs(asking, selection, most=limit, cursor=cursor)
+        for begin in range(0, len(page.runs), AT_ONCE):
+            runs = page.runs[begin : begin + AT_ONCE]
+            seen = await asyncio.gather(*(service.decisions(asking, run.run_id) for run in runs))
+            for run, its in zip(runs, seen, strict=True):
+                found += [_decision(run, each) for each in its.decisions]
+                is_whole = is_whole and (its.is_whole or its.is_hidden)
+    found = [each for each in found if kind in (None, each.wait and each.wait.kind)]
+    found.sort(key=lambda each: each.decided_at, reverse=True)
+    return json_of(DecisionPage(decisions=found, cursor=page.cursor, is_whole=is_whole))
+
+
+def _decision(run: ListedRun, ended: WaitEnd) -> DecisionView:
+    event = ended.event
+    return DecisionView(
+        run_id=event.run_id,
+        await_id=event.await_id,
+        agent_id=run.agent_id,
+        session_id=run.session_id,
+        verdict=ended.verdict,
+        by=event.by or "",
+        principal=event.principal and Asker(subject=event.principal.subject, tenant=event.principal.tenant),
+        decided_at=ended.at,
+        text=event.text or "",
+        wait=ended.wait
+        and wait_view(ended.wait, event.run_id, since=ended.opened.since if ended.opened else None),
     )
 
 

@@ -113,9 +113,10 @@ async def test_a_run_whose_workflow_task_fails_again_and_again_is_stuck(served, 
         await until(has_failed_often)
         found, table = await asyncio.gather(
             served.sojourn("list", "--stuck", "--json"),
-            served.sojourn("list", "--stuck", "--session", session_id),
+            served.sojourn("list", "--status", "stuck", "--session", session_id),
         )
         stuck = {one["run_id"]: one["stuck"] for one in found.objects}
+        assert {one["status"] for one in found.objects} == {"stuck"}
         assert stuck[run.id]["attempt"] >= 3
         assert "other version" in stuck[run.id]["reason"]
         assert "terminate" in stuck[run.id]["next"]

@@ -85,10 +85,10 @@ async def test_lists_have_what_one_may_see(world: World, until):
     assert set(world.victims) <= await ids_of(world, "/v1/runs?limit=1000", "op")
     for who in ("col", "app"):
         assert not await ids_of(world, "/v1/runs?limit=1000", who)
-        assert not await ids_of(world, "/v1/sessions", who)
+        assert not await ids_of(world, "/v1/sessions", who, "sessions")
         for run_id in world.victims:
             assert (await world.send("GET", f"/v1/runs/{run_id}", who=who)).status == 404
-    assert len(await ids_of(world, "/v1/sessions", "bo")) == 2
+    assert len(await ids_of(world, "/v1/sessions", "bo", "sessions")) == 2
     for who in ("bo", "op"):
         for run_id in world.victims:
             assert (await world.send("GET", f"/v1/runs/{run_id}", who=who)).status == 200
@@ -251,7 +251,7 @@ async def test_who_takes_part_in_a_conversation_sees_it(world: World, until):
     assert (await world.send("POST", f"{path}/messages?wait=20", {"text": "hello"}, who="col")).status == 201
 
     async def is_listed() -> bool:
-        return talk.run.id in await ids_of(world, "/v1/sessions", "col")
+        return talk.run.id in await ids_of(world, "/v1/sessions", "col", "sessions")
 
     await until(is_listed)
-    assert talk.run.id in await ids_of(world, "/v1/sessions", "bo")
+    assert talk.run.id in await ids_of(world, "/v1/sessions", "bo", "sessions")

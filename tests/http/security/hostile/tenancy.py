@@ -126,6 +126,9 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
     ("POST /v1/runs/{run_id}/fork", "/v1/runs/$ended/fork", 404, "run_not_found", {}),
     ("GET /v1/waits", "/v1/waits", 200, "", None),
     ("GET /v1/waits", "/v1/waits?session_id=$session&kind=approval", 200, "", None),
+    ("GET /v1/decisions", "/v1/decisions?session_id=$session&limit=10", 200, "", None),
+    ("GET /v1/runs", "/v1/runs?fork_of=$ended", 200, "", None),
+    ("GET /v1/runs", "/v1/runs?status=stuck", 200, "", None),
     ("GET /v1/sessions", "/v1/sessions?session_id=$talk", 200, "", None),
     ("GET /v1/sessions/{agent_id}/{session_id}", "/v1/sessions/shop.clerk/$talk", 404, "run_not_found", None),
     (
