@@ -208,7 +208,7 @@ class WaitView(_Shape):
     title: str = ""
     """The title of the tool to approve."""
     prompt: str = ""
-    """The question."""
+    """The question, or for results from outside, which results are awaited."""
     server: str | None = None
     """The MCP server, or the toolset, that asks the question."""
     tool: str | None = None
@@ -573,7 +573,7 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
 
 
 def _results(wait: AwaitExternalTools) -> dict[str, Any]:
-    return {"calls": wait.items}
+    return {"prompt": wait.summary, "calls": wait.items}
 
 
 _FIELDS = cast(

@@ -35,7 +35,10 @@ MAX_OPTIONS = 8
 """Most alternatives of a value."""
 
 EMPTY_ROWS = 2
-"""Rows of an array before anything is filled in."""
+"""Rows of an array before anything is filled in, unless it has `minItems`."""
+
+MAX_EMPTY_ROWS = 10
+"""Most rows that an array has for its `minItems` before anything is filled in."""
 
 LONG_TEXT = 200
 """Characters beyond which a text field gets several lines."""
@@ -199,20 +202,25 @@ class _Builder:
                 fields = self.fields(schema, f"{key}-", _object_or_none(schema.get("default")), *inner)
                 return replace(field, kind="group", fields=fields, texts=())
             if not options and is_object(items) and items:
-                return self._list(field, items, schema.get("default"), *inner)
+                return self._list(field, items, schema, *inner)
         outline = skeleton(self.root, schema)
         text = json.dumps(outline, ensure_ascii=False, indent=2) if outline else ""
         return replace(field, kind="json" if field.kind == "json" or options else field.kind, example=text)
 
     def _list(
-        self, field: FormField, items: Schema, default: Any, depth: int, above: tuple[int, ...]
+        self, field: FormField, items: Schema, array: Schema, depth: int, above: tuple[int, ...]
     ) -> FormField:
-        schema = resolve_field(self.root, items, drop_null=True)
+        schema, default, least = (
+            resolve_field(self.root, items, drop_null=True),
+            array.get("default"),
+            array.get("minItems"),
+        )
         row = self.field(field.label, f"{field.key}-0", schema, depth, above)
         row = replace(_without_defaults(row), is_required=True)
         if is_array(default) and default:
             return replace(field, kind="json")  # its default is shown as JSON
-        rows = tuple(rekey(row, f"{field.key}-{at}") for at in range(EMPTY_ROWS))
+        count = min(least, MAX_EMPTY_ROWS) if isinstance(least, int) and least > 0 else EMPTY_ROWS
+        rows = tuple(rekey(row, f"{field.key}-{at}") for at in range(count))
         return replace(field, kind="list", fields=rows, row=row, texts=())
 
     def _union(self, field: FormField, options: list[Any], depth: int, above: tuple[int, ...]) -> FormField:

@@ -428,7 +428,7 @@ class WaitEntry(Entry):
 
     @property
     def wait(self) -> Await:
-        """The wait."""
+        """The record of the wait, with what the run compares."""
         return self.opened.wait
 
     @property

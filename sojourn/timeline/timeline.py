@@ -152,7 +152,7 @@ class Timeline:
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries that are kept, in order."""
+        """The last entries, in order."""
         return list(self._entries)
 
     def last(self, most: int) -> list[Entry]:
@@ -164,7 +164,7 @@ class Timeline:
         return [entry for entry in self._entries if entry.version > since]
 
     def call(self, call_id: str) -> Call | None:
-        """Return the call with this id, if it is kept."""
+        """Return the call with this id, if it is among the last entries."""
         return self._calls.get(call_id)
 
     def plan_of(self, call_id: str) -> Plan | None:
@@ -185,7 +185,7 @@ class Timeline:
 
     @property
     def calls(self) -> list[Call]:
-        """The calls that are kept, in order."""
+        """The calls among the last entries, in order."""
         return [entry for entry in self._entries if isinstance(entry, Call)]
 
     @property

@@ -188,6 +188,15 @@ def test_empty_rows_are_no_values() -> None:
     assert [row.text for row in read.fields[3].fields] == ["a", "b", "", ""]
 
 
+@pytest.mark.parametrize(("least", "rows"), [(None, 2), (0, 2), (1, 1), (3, 3), (10**9, 10)])
+def test_a_list_opens_with_the_rows_that_it_needs(least: int | None, rows: int) -> None:
+    """`minItems` says how many, within a bound; without it there are two."""
+    items = {"type": "object", "properties": {"city": {"type": "string"}}}
+    array = {"type": "array", "items": items} | ({} if least is None else {"minItems": least})
+    (field,) = form_fields({"type": "object", "properties": {"stops": array}}, "f")
+    assert len(field.fields) == rows
+
+
 def test_rows_are_added_and_removed_without_losing_a_text() -> None:
     """A button gives the form back with a row more or less, and what was typed, right or wrong."""
     sent = sent_for({"to": {"city": "Hamburg"}, "tags": ["a", "b"], "stops": [{"city": "x", "floor": "y"}]})

@@ -14,7 +14,7 @@
     });
   }
 
-  // "3 min ago" grows older; the words are those of views/amounts.py.
+  // "3 min ago" grows older; the words are those of views/text.py.
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const pad = (number) => String(number).padStart(2, "0");
   const exact = (at) => {
@@ -29,8 +29,7 @@
     const seconds = (Date.now() - at) / 1000;
     for (const [unit, length] of UNITS) {
       if (Math.abs(seconds) >= length && (unit !== "s" || Math.abs(seconds) >= 5)) {
-        const count = Math.floor(Math.abs(seconds) / length);
-        return seconds > 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`;
+        return seconds > 0 ? `${Math.floor(seconds / length)} ${unit} ago` : `in ${Math.round(-seconds / length)} ${unit}`;
       }
     }
     return "now";

@@ -52,12 +52,18 @@ Text from outside cannot look like one, because it is escaped.
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """Return the time since or until a moment, in its largest unit."""
+    """Return the time since or until a moment, in its largest unit.
+
+    What is to come is rounded, so that a wait of two days begins with `in 2 d`.
+    """
     seconds = (now - moment).total_seconds()
     for unit, length in _UNITS:
         if abs(seconds) >= length and (unit != "s" or abs(seconds) >= 5):
-            count = int(abs(seconds) // length)
-            return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
+            return (
+                f"{int(seconds // length)} {unit} ago"
+                if seconds > 0
+                else f"in {round(-seconds / length)} {unit}"
+            )
     return "now"
 
 

@@ -62,7 +62,7 @@ KINDS = {each.kind: kind_word(each.noun) for each in get_args(Await)}
 def title_of(wait: WaitView) -> str:
     if wait.kind == "tool_results":
         count = len(wait.calls)
-        return f"{f'{count} results' if count > 1 else 'Result'} needed: {_join_tools(wait)}"
+        return f"{f'{count} results' if count > 1 else 'Result'} from outside: {_join_tools(wait)}"
     return one_line(wait.summary, 160)
 
 

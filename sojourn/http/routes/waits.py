@@ -1,4 +1,4 @@
-"""List the open waits and the decisions of all runs (`/v1/waits`, `/v1/decisions`), and answer waits.
+"""List the open waits and the decisions of all runs, and answer waits.
 
 The answers are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`; `/v1/waits/decisions` takes
 decisions on calls of several runs.

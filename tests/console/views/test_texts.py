@@ -21,6 +21,7 @@ def test_a_moment_is_told_by_its_largest_unit(subtests: pytest.Subtests) -> None
         (5, "5 s ago"),
         (130, "2 min ago"),
         (-7_300, "in 2 h"),
+        (-2 * 86_400 + 10, "in 2 d"),
         (200_000, "2 d ago"),
     ]
     for seconds, words in rows:
