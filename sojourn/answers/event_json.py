@@ -45,7 +45,7 @@ def event_line(event: BaseEvent) -> str:
 def parse_event(data: str | bytes | dict[str, Any]) -> Event:
     """Read an event from its line.
 
-    A wait has what its `WaitView` says; the digests by which a run compares the tool are not in the line.
+    A wait has what its `WaitView` says; the digests of the tool, which a run compares, are not in the line.
 
     Raises:
         pydantic.ValidationError: The line is not an event.

@@ -477,7 +477,7 @@ def _child_waits(status: RunStatus) -> dict[str, list[WaitView]]:
 
 
 def status_view(status: RunStatus) -> StatusView:
-    """Return a status with its waits as `WaitView`, as the API and the commands have it."""
+    """Return a status with its waits as `WaitView`, as every face prints it."""
     fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
     fields |= {"awaits": _own_waits(status), "child_awaits": _child_waits(status)}
     return StatusView(**fields)

@@ -295,7 +295,7 @@ class DecisionView(_Reply):
     text: str
     """The answer, or the reason of a decision."""
     wait: WaitView | None
-    """What was asked; null if its event is not kept any more."""
+    """The question or the call; null if its event is not kept any more."""
 
 
 class DecisionPage(_Reply):
