@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from sojourn.contracts import event as events
-from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import Event, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
@@ -596,6 +596,10 @@ class Timeline:
             self._end_plan(event.time)
             entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), opened=opened)
             self._add(entry, self._turn_at_work(event))
+        if isinstance(wait, AwaitExternalTools):
+            for call in filter(None, (self._calls.get(each.tool_call_id) for each in wait.items)):
+                call.state = "waiting"
+                self._touch(call)
         self._touch(entry, "asked")
         self.open_waits.pop(wait.id, None)  # a wait that is opened again is the newest one
         self._waiting.pop(wait.id, None)

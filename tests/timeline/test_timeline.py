@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sojourn.contracts import event as events
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import (
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+)
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
@@ -355,6 +360,17 @@ def test_a_tree_of_runs_has_one_list_of_waits_decisions_and_deliveries():
     assert list(tree.open_waits) == [("r", "q")]
     take(events.TurnCompletedEvent, 10, output=end_of("x"))
     assert (tree.open_waits, len(tree.runs)) == ({}, 2)
+
+
+def test_an_external_call_waits_until_its_result_comes(feed):
+    """It is not running: no worker executes it."""
+    for call_id in ("x", "y"):
+        feed(events.ToolStartEvent, call=request(call_id))
+    items = [ExternalCall(tool_call_id="x", tool="a.b.c")]
+    timeline = feed(events.AwaitExternalToolsEvent, external=AwaitExternalTools(id="e", items=items))
+    assert [call.state for call in timeline.calls] == ["waiting", "running"]
+    feed(events.ToolEndEvent, result=result("x", result=1), duration=timedelta(0))
+    assert [call.state for call in timeline.calls] == ["done", "running"]
 
 
 def test_a_wait_that_is_opened_again_is_the_newest_one():
