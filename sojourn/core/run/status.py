@@ -29,7 +29,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         tenant=state.opening.tenant,
         acts_for=state.acts_for,
         forked_from=state.opening.forked_from,
-        parent_run_id=state.opening.parent.run_id if state.opening.parent else "",
+        parent_run_id=state.opening.parent.parent_run_id if state.opening.parent else "",
         turn_id=state.turn_id,
         status="paused" if paused else "waiting" if waits_for else "idle" if state.is_idle else "running",
         phase=state.phase,
