@@ -27,7 +27,6 @@ PUBLIC = {
         "Results",
         "StatusView",
         "WaitContext",
-        "WaitOpenedView",
         "WaitRef",
         "WaitView",
         "decide_each",

@@ -6,7 +6,7 @@ and `submit` sends an answer. It checks the role, and recognizes an answer that 
 """
 
 from sojourn.answers.batch import DecisionResult, decide_each, send_each
-from sojourn.answers.event_json import WaitOpenedView, event_line, parse_event
+from sojourn.answers.event_json import EVENT_SHAPES, event_line, parse_event
 from sojourn.answers.submitting import (
     Answer,
     Answered,
@@ -49,6 +49,7 @@ from sojourn.answers.wait_view import (
 from sojourn.core.awaits.deciding import may_look
 
 __all__ = [
+    "EVENT_SHAPES",
     "NO_EDIT_HERE",
     "Answer",
     "Answered",
@@ -62,7 +63,6 @@ __all__ = [
     "StatusView",
     "Verdict",
     "WaitContext",
-    "WaitOpenedView",
     "WaitRef",
     "WaitView",
     "audit_facts",

@@ -10,10 +10,20 @@ from pydantic import ValidationError
 from sojourn.answers import event_line, parse_event, wait_view
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.event import EVENT_CLASSES, BaseEvent, MessageReceivedEvent, RunCompletedEvent, wait_in
+from sojourn.contracts.event import (
+    EVENT_CLASSES,
+    ApprovalEscalatedEvent,
+    ApprovalGivenEvent,
+    BaseEvent,
+    MessageReceivedEvent,
+    RunCompletedEvent,
+    WaitOpenedEvent,
+    wait_in,
+)
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tool_call import GivenApproval
 from sojourn.contracts.tool_spec import Annotations, ShownTool
 from tests.waits import SAMPLES
 
@@ -56,7 +66,7 @@ def opened(record: type[Await], more: dict[str, Any]) -> BaseEvent:
         (kind, name)
         for kind in EVENT_CLASSES.values()
         for name, field in kind.model_fields.items()
-        if field.annotation is record
+        if field.annotation is record and kind in get_args(WaitOpenedEvent)
     )
     wait = SAMPLES[record].wait
     return kind(**PLACE, **{name: type(wait)(**{**dict(wait), **more})})
@@ -78,6 +88,19 @@ def test_a_wait_of_an_event_is_the_view_of_it(record) -> None:
             again = parse_event(text)
             assert type(again) is type(event)
             assert json.loads(event_line(again)) == json.loads(event_line(event))
+
+
+@pytest.mark.parametrize("kind", [ApprovalGivenEvent, ApprovalEscalatedEvent])
+def test_an_approval_that_waits_on_is_a_view_too(kind) -> None:
+    """Its JSON has the wait with the approvals so far, beside the fields of the event, and is read back."""
+    ana = Principal(subject="ana", tenant="acme")
+    given = [GivenApproval(principal=ana)]
+    wait = SAMPLES[AwaitConfirmation].wait.model_copy(update={"given": given, "approvals_needed": 2})
+    event = kind(**PLACE, await_id="w", confirmation=wait)
+    line = json.loads(event_line(event))
+    assert (line["type"], line["await_id"], "confirmation" in line) == (event.type, "w", False)
+    assert line["wait"]["given"] == [{"subject": "ana", "tenant": "acme"}]
+    assert json.loads(event_line(parse_event(event_line(event)))) == line
 
 
 @pytest.mark.parametrize(

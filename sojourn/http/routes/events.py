@@ -4,15 +4,16 @@
 """
 
 from contextlib import aclosing
-from typing import Annotated, Any, Union, get_args
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Query, Request, Response
 from pydantic import Field
 
-from sojourn.answers import WaitOpenedView, event_line
+from sojourn.answers import EVENT_SHAPES, event_line
 from sojourn.client.run import Run
-from sojourn.contracts.event import Event, WaitOpenedEvent
 from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
 from sojourn.events import Cursor
@@ -49,9 +50,9 @@ Most = Annotated[
     ),
 ]
 
-_KINDS = tuple(kind for kind in get_args(Event) if kind not in get_args(WaitOpenedEvent))
+_ANY: Any = reduce(or_, EVENT_SHAPES)
 
-Events = list[Annotated[Union[(*_KINDS, WaitOpenedView)], Field(discriminator="type")]]
+Events = list[Annotated[_ANY, Field(discriminator="type")]]
 """Events as their JSON, for the OpenAPI document."""
 
 _STREAM = {
