@@ -269,7 +269,7 @@ async def test_watch_draws_again_until_ctrl_c(served, until):
         (("--watch",), "on a terminal"),
         (("--since", "soon"), "use such as 30m"),
         (("--label", "team"), "NAME=VALUE"),
-        (("--status", "stuck"), "running, waiting"),
+        (("--status", "lost"), "running, waiting"),
         (("--waiting", "--stuck"), "one of --status"),
         (("--limit", "0"), "--limit"),
     ],
