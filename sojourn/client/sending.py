@@ -47,7 +47,7 @@ from sojourn.errors import (
 )
 from sojourn.values.wire import size_of
 
-__all__ = ["Fields", "Repetition", "Update", "not_found", "other_kind", "send"]
+__all__ = ["AlreadyGiven", "Fields", "Update", "not_found", "other_kind", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
@@ -99,7 +99,7 @@ _CLOSED: dict[str, type[AwaitClosed]] = {SEND: RunEnded, CLOSE: RunEnded}
 """The error of an update that asks for something that is not open, and for something that is over."""
 
 
-class Repetition(AwaitClosed):
+class AlreadyGiven(AwaitClosed):
     """The wait has this very answer. Callers of `Run` do not meet it."""
 
 
@@ -217,7 +217,7 @@ def _closed_refusal(
         # The wait is open, and a call of it has another result.
         return AlreadyAnswered(message, run_id=run_id, await_id=await_id, outcome="provided")
     if details.get(REPEATED):
-        return Repetition(message, run_id=run_id, await_id=await_id)
+        return AlreadyGiven(message, run_id=run_id, await_id=await_id)
     return _CLOSED.get(name, AwaitClosed)(message, run_id=run_id, await_id=await_id)
 
 

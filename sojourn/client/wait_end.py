@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Self, cast
 
 from sojourn.client.readable_run import ReadableRun
-from sojourn.client.sending import Fields, Repetition, other_kind
+from sojourn.client.sending import AlreadyGiven, Fields, other_kind
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
@@ -93,9 +93,9 @@ async def receipt_of(
         StaleDigest: The decision names other arguments than those of the call.
     """
     await_id = await_id or closed.await_id or ""
-    is_part = name == PROVIDE_TOOL_RESULTS and isinstance(closed, Repetition | AlreadyAnswered)
+    is_part = name == PROVIDE_TOOL_RESULTS and isinstance(closed, AlreadyGiven | AlreadyAnswered)
     sent = await find_results(run.client.temporal, run.id, await_id, _call_ids(fields)) if is_part else None
-    if sent and isinstance(closed, Repetition):
+    if sent and isinstance(closed, AlreadyGiven):
         return Receipt(await_id, already=True, by=sent[0], at=sent[1])
     if sent:
         raise _partly_answered(run.id, await_id, closed, *sent) from closed
@@ -106,7 +106,7 @@ async def receipt_of(
     except (InvalidInput, RunNotFound, RunUnreadable):
         pass
     if found is None:
-        if isinstance(closed, Repetition):
+        if isinstance(closed, AlreadyGiven):
             return Receipt(await_id, already=True)
         raise closed
     end, void = found

@@ -43,7 +43,7 @@ def read_edit(
     else:
         changed = {each.name: filled.values.get(each.name, ABSENT) for each in fields}
         for each in fields:
-            shown = read_field(each, _Shown.of(each))[1]
+            shown = read_field(each, _SentForm.of(each))[1]
             if _is_same(changed[each.name], shown):
                 changed[each.name] = values.get(each.name, ABSENT)
         edited = {name: value for name, value in {**values, **changed}.items() if value is not ABSENT}
@@ -126,7 +126,7 @@ def _blank(field: FormField) -> FormField:
 
 
 def _reads_as(field: FormField, value: Any) -> bool:
-    read, found = read_field(field, _Shown.of(field))
+    read, found = read_field(field, _SentForm.of(field))
     return not read.has_fault and found is not ABSENT and _is_same(found, value)
 
 
@@ -141,13 +141,13 @@ def _as_json(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _SentForm:
     """The texts of a form that is sent as it is shown."""
 
     known: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     @classmethod
-    def of(cls, shown: FormField) -> "_Shown":
+    def of(cls, shown: FormField) -> "_SentForm":
         texts = cls()
         texts.add(shown)
         return texts

@@ -90,7 +90,7 @@ class DecisionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionPage:
+class DecisionRows:
     decisions: list[DecisionRow]
     """Newest first."""
     runs: int
@@ -176,7 +176,7 @@ async def _runs(visit: Visit, filters: DecisionFilters, cursor: str | None) -> R
     return await visit.service.list_decided_runs(visit.asking, filters.selection, most=RUNS, cursor=cursor)
 
 
-async def _page(visit: Visit, page: Runs) -> DecisionPage:
+async def _page(visit: Visit, page: Runs) -> DecisionRows:
     async def read(run: ListedRun) -> tuple[ListedRun, SeenDecisions]:
         async with visit.console.reading_decisions:
             return run, await visit.service.decisions(visit.asking, run.run_id)
@@ -185,7 +185,7 @@ async def _page(visit: Visit, page: Runs) -> DecisionPage:
     # Runs that the principal may not see are not even counted.
     seen = [(run, found) for run, found in every if found.decisions or not found.is_hidden]
     rows = [DecisionRow.of(each, run) for run, found in seen for each in found.decisions]
-    return DecisionPage(
+    return DecisionRows(
         sorted(rows, key=lambda row: row.decision.at, reverse=True),
         len(seen),
         min((run.started_at for run, _ in seen if run.started_at), default=None),
