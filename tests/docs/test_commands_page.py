@@ -219,6 +219,10 @@ async def test_answers(served, here, rows):
         else:
             (done,) = await all_well(served, [[*filled, "--json"]])
         printed |= done.json
+        if "--digest" in words:
+            (again,) = await all_well(served, [[*filled, "--json"]])
+            assert again.json["already"]
+            printed |= again.json
     run = await served.waiting("ask")
     _, (resumed,), (aside,) = [
         await all_well(served, [words])
@@ -266,7 +270,7 @@ async def test_try_again(served, here, rows, until):
         (done,) = await all_well(
             served, [[*(wipe.id if word == "RUN" else word for word in listing), "--json"]]
         )
-        return [run["forked_from"] for run in done.objects] == [wipe.id] * 6
+        return [run["forked_from"]["run_id"] for run in done.objects] == [wipe.id] * 6
 
     await until(are_listed)
 

@@ -106,7 +106,7 @@ async def test_a_page_answers_once(http, shop):
     assert (await http.post(f"/runs/{run.id}/reply", json=said)).status_code == 204
     assert (await run.result()).text == "Refunded 30: receipt-A-1."
     late = await http.post(f"/runs/{run.id}/reply", json={**said, "answer": "no"})
-    assert (late.status_code, "has ended" in late.json()["detail"]) == (409, True)
+    assert (late.status_code, "was already answered" in late.json()["detail"]) == (409, True)
 
 
 @pytest.mark.usefixtures("processes")
