@@ -10,6 +10,7 @@ exception would make Temporal execute the call again.
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -195,7 +196,8 @@ class ToolExecution:
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
     async def _carry_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        files = CallAttachments(self._stored, self._info.workflow_id or "")
+        context = copy_context()  # a thread of a tool has none of an activity
+        files = CallAttachments(lambda: context.run(lambda: self._stored), self._info.workflow_id or "")
         meta = (await self._knowing(meta)).model_copy(update={"known_store": files})
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)

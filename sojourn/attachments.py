@@ -11,7 +11,15 @@ import base64
 import hashlib
 import itertools
 import mimetypes
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, TypeGuard
@@ -318,7 +326,7 @@ class CallAttachments:
     They belong to the run at the top, so that the runs above the call's read them too.
     """
 
-    def __init__(self, attachments: Attachments, run_id: str) -> None:
+    def __init__(self, attachments: Callable[[], Attachments], run_id: str) -> None:
         self.made: dict[str, AttachmentRecord] = {}
         """The files by id."""
         self._attachments = attachments
@@ -329,7 +337,7 @@ class CallAttachments:
         """Store a file. Raises as `Attachments.store`."""
         if len(self.made) >= MAX_ATTACHMENTS:
             raise InvalidInput(f"{name}: a call makes at most {MAX_ATTACHMENTS} files")
-        stored, run_id = self._attachments, self._run_id
+        stored, run_id = self._attachments(), self._run_id
         if isinstance(content, Path):
             file = await stored.store_path(content, name=name, media_type=media_type, run_id=run_id)
         else:

@@ -154,7 +154,7 @@ async def test_a_fork_names_its_origin_and_the_origin_its_forks(
         ]
 
     await until(is_listed)
-    with pytest.raises(RunAlreadyExists, match="new_run_id"):
+    with pytest.raises(RunAlreadyExists, match="was used before; choose another one"):
         await client.fork(run.id, new_run_id=fork.id)
 
 

@@ -271,9 +271,9 @@ async def test_two_people_approve_a_call(served):
     run = await served.client.start("desk.clerk", "wipe", policy=two)
     (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
     approve = ("approve", run.id, wait.id, "--yes", "--role", "approver", "--as")
-    for _ in range(2):
+    for said in ("1 more to approve", "it has this answer already"):
         first = await served.sojourn(*approve, "ana")
-        assert (first.code, "1 more to approve" in first.out) == (0, True), first.out + first.err
+        assert (first.code, said in first.out) == (0, True), first.out + first.err
     shown = await served.sojourn("show", run.id)
     assert "1 of 2 approved: ana" in shown.out
     done = await served.sojourn(*approve, "ben")
