@@ -9,7 +9,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.readable_run import ReadableRun
 from sojourn.client.retry_now import retry_now
-from sojourn.client.sending import Fields, send
+from sojourn.client.sending import AlreadyGiven, Fields, send
 from sojourn.client.setting_aside import target_of
 from sojourn.client.wait_end import Receipt, receipt_of
 from sojourn.connection.rpc_errors import translate_error
@@ -248,8 +248,23 @@ class Run(ReadableRun):
             refused.faults = refused.faults or await self._faults_of(await_id, said)
             raise
         except AwaitClosed as closed:
+            if isinstance(closed, AlreadyGiven) and said.get("approved"):
+                await self._judge_again(kind, sent)
             return await receipt_of(self, closed, kind, await_id or "", said, self.known_events)
         return Receipt(answered)
+
+    async def _judge_again(self, kind: str, sent: Fields | Callable[[], Awaitable[Fields]]) -> None:
+        """Raise `ApprovalVoid` if the approval that a run has is void.
+
+        A run refuses a repetition at once, maybe before a worker has judged the first approval. Sent as a
+        new one, the repetition is answered after that.
+        """
+        try:
+            await self._send(kind, sent, uuid.uuid4().hex)
+        except ApprovalVoid:
+            raise
+        except AwaitClosed:
+            return
 
     async def _faults_of(self, await_id: str | None, said: Fields) -> list[dict[str, str]]:
         if not isinstance(said.get("answer"), (str, dict)):

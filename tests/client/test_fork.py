@@ -347,7 +347,7 @@ async def test_a_run_is_forked_from_its_export(serve: Serve, tmp_path: Path) -> 
         ({"message": " "}, "the message is empty"),
         ({"message": "x" * 1_100_000}, "at most 1,000,000"),
         ({"message": "\ud800"}, "cannot be written"),
-        ({"new_run_id": "a b"}, "new_run_id must begin"),
+        ({"new_run_id": "a b"}, "run_id must begin"),
         ({"result": 1, "answer": "x"}, "only one of"),
         ({"result": float("nan"), "at": "end"}, "cannot be used"),
         ({"approve": True, "message": "x"}, "takes no message"),
