@@ -423,7 +423,7 @@ async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):
     """A double click, going back and a resend deliver the message of a form once."""
     await talk("hello")
     page = await visit(talk.url, script=False)
-    form = {"do": "send", "text": "once", "message_id": await page.locator("[name=message_id]").input_value()}
+    form = {"do": "send", "text": "once", "message_id": await page.locator("#message-id").input_value()}
     async with http_client(headers={"Origin": console.url}) as http:
         sent = await asyncio.gather(*(http.post(talk.url, data=form) for _ in range(3)))
     assert [answer.status_code for answer in sent] == [303, 303, 303]
@@ -524,12 +524,12 @@ async def test_what_is_typed_while_a_message_is_sent_stays(console, visit, talk)
         await route.continue_()
 
     await page.route(f"{talk.url}*", hold)
-    first = await page.locator("[name=message_id]").input_value()
+    first = await page.locator("#message-id").input_value()
     await send(page, "first")
     await page.locator("#write").fill("second")
     await page.evaluate("document.querySelector('[name=mode][value=steer]').checked = true")
     held.set()
-    await expect(page.locator("[name=message_id]")).not_to_have_value(first)
+    await expect(page.locator("#message-id")).not_to_have_value(first)
     await expect(page.locator("#write")).to_have_value("second")
     await expect(page.locator("[name=mode][value=steer]")).to_be_checked()
     await page.locator("#send").click()
