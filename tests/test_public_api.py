@@ -17,7 +17,6 @@ from sojourn import errors
 
 PUBLIC = {
     "answers": [
-        "AlreadyAnswered",
         "Answer",
         "Answered",
         "Decision",

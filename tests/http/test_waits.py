@@ -252,7 +252,7 @@ async def test_several_calls_are_decided_each_by_itself(served):
     assert [each["run_id"] for each in results] == [*(run_id for run_id, _ in runs), "no-such-run"]
     assert [each["done"] for each in results] == ["approved", "denied", None, None, None]
     codes = [each["problem"] and each["problem"]["code"] for each in results]
-    assert codes == [None, None, "stale_digest", "await_closed", "run_not_found"]
+    assert codes == [None, None, "stale_digest", "already_answered", "run_not_found"]
     assert "already denied by bo" in results[3]["problem"]["detail"]
     (line,) = (line for line in logged if line["event"] == "decision")
     assert [each["code"] for each in line["refused"]] == codes[2:]

@@ -77,6 +77,8 @@ PAGES = [
     _live("/live/inbox"),
     _form("/inbox/{path}", "/inbox/$run/$approval", {"do": "approve", "digest": "$digest"}),
     _form("/inbox/{path}", "/inbox/$asking/$question", {"do": "answer", "text": "x"}),
+    _read("/review", "/review?wait=$run%20$approval", 200, ""),
+    _form("/review", "/review", {"wait": "$run $approval"}, 200, ""),
     _read("/decisions", "/decisions", 200, ""),
     _read("/decisions.csv", "/decisions.csv", 200, ""),
     _read("/talk", "/talk", 200, ""),

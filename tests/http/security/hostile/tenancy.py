@@ -385,9 +385,19 @@ async def _card(world: World) -> Answer:
     return await world.send("GET", "/a2a/shop.clerk/tasks/$task")
 
 
+async def _decide_many(world: World) -> Answer:
+    """The results repeat the ids that they are about, and no more."""
+    decision = {"run_id": "$run", "await_id": "$approval", "approved": True, "digest": "$digest"}
+    answer = await world.send("POST", "/v1/waits/decisions", {"decisions": [decision]})
+    return replace(
+        answer, text=answer.text.replace(world.filled("$run"), "").replace(world.filled("$approval"), "")
+    )
+
+
 _SENT = [_by_path(*each) for each in _PATHS] + [_by_method(*each) for each in _METHODS] + PAGES
 _SENT += map(_by_protocol, PROTOCOLS)
 _SENT.append(Row("GET a2a task by path", _card, 404, "not_found", "GET /a2a/{agent_id}{rest}"))
+_SENT.append(Row("several decisions", _decide_many, 200, "", "POST /v1/waits/decisions"))
 
 TENANCY = [*_SENT, *map(_as_eve, _SENT)]
 """The rows."""
