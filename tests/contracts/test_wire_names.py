@@ -74,7 +74,6 @@ def test_the_stored_histories_have_nearly_every_name(names):
     """What no stored history has is listed here, so that a new name gets a history or a line."""
     missing = {kind: {*known} - names[kind] for kind, known in KNOWN.items()}
     assert {kind: found for kind, found in missing.items() if found} == {
-        "activity types": {wire_names.YIELD},  # a local activity, whose type a marker holds
         "memos": {wire_names.TIME_ZONE},  # of a run that a schedule starts
         "search attributes": {"SojournVisibleTo"},
     }
