@@ -58,7 +58,7 @@ class Injection:
         self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
         self.whole: Mask | None = None
-        """Masks the payload's secrets too. If two secrets overlap, the longer one is replaced."""
+        """Also masks the secrets of the payload. If two of them overlap, it masks the longer one."""
 
     def mark(self, secrets: Mapping[str, Any]) -> None:
         """Mask the values of fields that the payload's schema marks as secret, too."""

@@ -62,7 +62,6 @@ __all__ = [
     "comparable",
     "describe_file",
     "guessed_type",
-    "has_large_files",
     "in_chunks",
     "part_of",
     "runs_read_by",
@@ -357,7 +356,8 @@ async def _pieces(content: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> As
         async for piece in content:
             yield piece
     else:
-        for piece in content:
+        pieces = iter(content)  # of the author: it may block, or read another file of the run
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
 
@@ -447,11 +447,6 @@ def _is_large(part: Part) -> TypeGuard[ImagePart | DocumentPart]:
     return isinstance(part, (ImagePart, DocumentPart)) and len(part.data or "") > INLINE_BYTES
 
 
-def has_large_files(messages: Iterable[Message]) -> bool:
-    """Return whether a message has the data of a file that belongs into storage."""
-    return any(_is_large(part) for message in messages for part in message.parts)
-
-
 async def with_files_stored(
     attachments: Attachments, message: Message, *, run_id: str, principal: Principal | None = None
 ) -> Message:
@@ -460,7 +455,7 @@ async def with_files_stored(
     Raises:
         InvalidInput: The data is not base64, or `Attachments.store` refuses it.
     """
-    if not has_large_files([message]):
+    if not any(map(_is_large, message.parts)):
         return message
     parts: list[Part] = []
     for part in message.parts:

@@ -5,6 +5,7 @@ import hashlib
 import smtplib
 import ssl
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -70,6 +71,10 @@ class Mail:
             raise DefinitionError(f"Mail(security={security!r}) is none of {', '.join(_PORTS)}")
         if security == "none" and password:
             raise DefinitionError("Mail(security='none') would send the password in clear text")
+        if not (user + password).isascii():
+            raise DefinitionError("Mail(user=..., password=...) takes ASCII only, as SMTP does")
+        if password and not user:
+            raise DefinitionError("Mail(password=...) needs a user")
         self._host = host
         self._port = port or _PORTS[security]
         self._sender = _address(sender)
@@ -110,7 +115,8 @@ class Mail:
 
     def _send(self, mail: EmailMessage) -> None:
         try:
-            with self._connect() as server:
+            # A QUIT without an answer would have Temporal send an accepted mail again.
+            with closing(self._connect()) as server:
                 if self._user:
                     server.login(self._user, self._password)
                 refused = server.send_message(mail)

@@ -145,6 +145,8 @@ async def test_a_run_sends_the_mail_until_it_is_taken(serve, until) -> None:
         ({"sender": "a@b\nBcc: c@d"}, "is no address"),
         ({"security": "ssl"}, "is none of starttls, tls, none"),
         ({"security": "none", "password": "p"}, "in clear text"),
+        ({"user": "ana", "password": "pä"}, "takes ASCII only"),
+        ({"password": "p"}, "needs a user"),
         ({"outcomes": ["never"]}, "'never' is none of"),
         ({"public_url": "agents.example.com"}, "write it as https://"),
     ],

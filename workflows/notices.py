@@ -6,7 +6,7 @@ receiver that does not answer.
 
 import asyncio
 import contextlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -37,9 +37,11 @@ class Notices:
         self._current = current
         self._starting: set[asyncio.Task[None]] = set()
 
-    def waits(self, wait: Await) -> None:
+    def waits(self, wait: Await, since: datetime | None = None) -> None:
+        """Send the notice of a wait that opened at `since`, by default now."""
         if self._tells("wait"):
-            self._send(wait_notice(workflow.info().workflow_id, self._current.state, wait, workflow.now()))
+            run_id, now = workflow.info().workflow_id, workflow.now()
+            self._send(wait_notice(run_id, self._current.state, wait, now, since))
 
     def turn_ended(self, output: RunOutput | None, error: ToolError | None) -> None:
         if self._tells("turn"):

@@ -228,7 +228,7 @@ class OpenAwaits:
     def _escalate(self, await_id: str) -> None:
         self.waits, wait = self.waits.escalated(await_id)
         if wait is not None:
-            self.notices.waits(wait)
+            self.notices.waits(wait, self.opened_at[await_id])
             self.show()
 
     def _may_go_on(self, go_on: ContinueAsNew | None) -> bool:
@@ -306,7 +306,7 @@ class OpenAwaits:
         """
         answer = self.read(kind, values, channel)
         if isinstance(answer, Decided):
-            answer = replace(answer, edit=edit)
+            answer = self.waits.with_edit(answer, edit)
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer

@@ -21,7 +21,6 @@ from sojourn.answers.submitting import (
     find_closed_wait,
     find_earlier_answer,
     is_same_answer,
-    refusal_of_closed,
     submit,
 )
 from sojourn.answers.texts import (
@@ -84,7 +83,6 @@ __all__ = [
     "parse_event",
     "parse_payload",
     "read_verdict",
-    "refusal_of_closed",
     "send_each",
     "status_view",
     "submit",

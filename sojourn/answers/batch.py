@@ -42,8 +42,8 @@ class DecisionResult:
         return self.answered.left if self.answered else 0
 
     @property
-    def is_repeated(self) -> bool:
-        """Whether the call was decided so before."""
+    def already(self) -> bool:
+        """Whether the call had this decision already, so that nothing changed."""
         return self.answered is not None and self.answered.already
 
 

@@ -34,7 +34,6 @@ from sojourn.errors import (
     NotApprover,
     RunNotFound,
     RunUnreadable,
-    SojournError,
     StaleDigest,
 )
 from sojourn.timeline import OpenWait, WaitEnd
@@ -53,7 +52,6 @@ __all__ = [
     "find_closed_wait",
     "find_earlier_answer",
     "is_same_answer",
-    "refusal_of_closed",
     "submit",
 ]
 
@@ -311,7 +309,7 @@ def check_earlier(
     event = end.event
     _check_may_repeat(end, principal, answer)
     if not is_same_answer(end, answer):
-        raise refusal_of_closed(end, answer)
+        raise refusal_of_end(end, _fields(answer))
     if void:
         raise void
     return Answered(event.run_id, event.await_id, answer.outcome, event.by or "", already=True)
@@ -320,7 +318,9 @@ def check_earlier(
 def _check_may_repeat(end: WaitEnd, principal: Principal | None, answer: GivenAnswer) -> None:
     # Who has decided may send the decision again, whatever its roles are now. A command without a principal
     # can read the history, and so may learn of the decision.
-    if principal is not None and not has_decided(end.event, principal):
+    given = end.wait.given if isinstance(end.wait, AwaitConfirmation) else []
+    has_approved = any(is_same(each.principal, principal) for each in given)
+    if principal is not None and not has_approved and not has_decided(end.event, principal):
         check_may_answer(principal, _view(end), answer)
 
 
@@ -330,14 +330,6 @@ def is_same_answer(end: WaitEnd, answer: GivenAnswer) -> bool:
     Answers are compared as JSON values.
     """
     return wait_end.is_same_answer(end, _fields(answer))
-
-
-def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> SojournError:
-    """Return the refusal of another answer to a wait that ended.
-
-    It says who gave which answer, and when.
-    """
-    return refusal_of_end(end, _fields(answer))
 
 
 async def find_closed_wait(

@@ -26,6 +26,7 @@ from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
     InvalidInput,
+    RunEnded,
     RunNotFound,
     RunUnreadable,
     StaleDigest,
@@ -113,7 +114,9 @@ async def receipt_of(
     if (kind := kind_of(_wait(end))) is not KINDS_BY_NAME[name]:
         given = KINDS_BY_NAME[name].record.kind
         raise other_kind(run.id, await_id, kind.record.kind, given) from closed
-    if not is_same_answer(end, fields):
+    # An event does not say whether a decision was for the tool; a run that refuses one has another.
+    is_wider = fields.get("scope") == "tool" and not isinstance(closed, AlreadyGiven | RunEnded)
+    if is_wider or not is_same_answer(end, fields):
         raise refusal_of_end(end, fields) from closed
     if void:
         raise void
@@ -185,7 +188,7 @@ async def find_wait_end(
     search = _Search(run.id, is_it)
     for event in recent:
         search.feed(event)
-    if search.end is not None:
+    if search.end is not None and search.is_over:  # an approval may be void since
         return search.end, search.void
     if not children:
         search = await _read(_Search(run.id, is_it), present_events(run.client.temporal, run.id))
@@ -211,9 +214,7 @@ class _Search:
 
     @property
     def is_over(self) -> bool:
-        return self.void is not None or (
-            self.end is not None and not isinstance(self.end.wait, AwaitConfirmation)
-        )
+        return self.void is not None or (self.end is not None and not self.end.event.approved)
 
     def feed(self, event: Event) -> None:
         if self.end is not None:

@@ -323,7 +323,7 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
 
     Raises:
         ApprovalVoid: The tool was changed since it was displayed. The call needs a new approval.
-        Problem: The role is missing.
+        MissingRole: The principal may not answer.
     """
     given, typed = read_answer(view, form)
     if given is None:

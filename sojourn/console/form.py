@@ -121,6 +121,11 @@ class Form:
         """Return the text of a field with line feeds alone, empty if it was not sent."""
         return self._fields.get(name, [""])[-1].replace("\r\n", "\n")
 
+    def number(self, name: str) -> int | None:
+        """Return a field's whole number of at most five digits, or None."""
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
+
     def texts(self, name: str) -> list[str]:
         return [each.replace("\r\n", "\n") for each in self._fields.get(name, [])]
 

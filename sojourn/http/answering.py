@@ -203,11 +203,13 @@ async def edit_message(
     message_id: str,
     message: str | Message | None = None,
     *,
+    attachments: Sequence[str] = (),
     branches: int | None = None,
 ) -> SessionTurn:
     """Edit a message, as `Session.edit`."""
+    by = asking.subject
     async with heavy_read():
-        return await session.edit(message_id, message, by=asking.subject, branches=branches)
+        return await session.edit(message_id, message, by=by, attachments=attachments, branches=branches)
 
 
 async def switch_branch(session: Session, at: str) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "AnswerBody",
     "ApprovalBody",
     "DecisionsBody",
+    "EditBody",
     "ForkBody",
     "Id",
     "InterruptBody",
@@ -34,6 +35,7 @@ __all__ = [
     "SessionBody",
     "SetAsideBody",
     "StartBody",
+    "SwitchBody",
     "ToolResultsBody",
     "WithdrawBody",
 ]

@@ -142,8 +142,8 @@ class Service(Backend):
         async with heavy_read():
             found = {**found, **attachments_in(await run.transcript())}  # it may have had another branch
             if attachment_id not in found and (await run.status()).queued:
-                events = [event async for event in run.events(follow=False)]
-                waiting = (event.message for event in events if isinstance(event, MessageReceivedEvent))
+                events = run.events(follow=False)
+                waiting = [event.message async for event in events if isinstance(event, MessageReceivedEvent)]
                 found |= attachments_in(waiting)
         self._files.put(run.id, found)
         return found.get(attachment_id)

@@ -220,6 +220,11 @@ class StuckRuns:
     runs: list[ListedRun]
     why: Mapping[str, Stuck]
 
+    @property
+    def stuck(self) -> list[ListedRun]:
+        """The runs that make no progress, newest first."""
+        return [run for run in self.runs if run.run_id in self.why]
+
 
 class Reader:
     """Coalesces concurrent reads of runs and caches them briefly.

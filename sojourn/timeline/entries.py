@@ -323,8 +323,8 @@ class WaitEnd:
 
     @property
     def who(self) -> str:
-        """The senders of the answer, by the names in it."""
-        last = self.event.by or ""
+        """The senders of the answer, by the names in it, else by their subjects."""
+        last = self.event.by or (self.event.principal.subject if self.event.principal else "")
         given = self.wait.given if isinstance(self.wait, AwaitConfirmation) and self.event.approved else []
         return ", ".join(dict.fromkeys([*(each.name for each in given), *filter(None, [last])]))
 

@@ -610,11 +610,12 @@ class Timeline:
     def _count_approval(self, event: events.ApprovalGivenEvent) -> None:
         """Take one of several approvals, after which the call waits on."""
         opened, entry = self.open_waits.get(event.await_id), self._waiting.get(event.await_id)
+        if event.message_id:
+            after = opened.after if opened else self.cursor
+            self._deliver(event.message_id, Delivery(event, after, self.cursor, opened))
         if opened is None or not isinstance(entry, Call):
             self._note(event)
             return
-        if event.message_id:
-            self._deliver(event.message_id, Delivery(event, opened.after, self.cursor))
         entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
         if event.edited_arguments is not None:
             entry.call = _edited(entry.call, event.edited_arguments)

@@ -27,9 +27,7 @@ async def test_each_decision_is_judged_by_itself(serve, status_when) -> None:
     results = await decide_each(client, [stale, decisions[0], nowhere], principal=BO)
     assert [each.outcome for each in results] == ["", "approved", ""]
     assert [type(each.error) for each in results] == [StaleDigest, type(None), RunNotFound]
-    assert [
-        (each.outcome, each.is_repeated) for each in await decide_each(client, decisions, principal=BO)
-    ] == [
+    assert [(each.outcome, each.already) for each in await decide_each(client, decisions, principal=BO)] == [
         ("approved", True),
         ("approved", False),
     ]

@@ -260,7 +260,7 @@ async def test_several_calls_are_decided_each_by_itself(served):
     (denied,) = (await served.client.get_run(runs[1][0]).status()).calls
     assert (denied.state, "not today" in denied.error) == ("denied", True)
     again = (await served.post("/v1/waits/decisions", {"decisions": decided[:2]})).json()["results"]
-    assert [(each["done"], each["repeated"]) for each in again] == [("approved", True), ("denied", True)]
+    assert [(each["done"], each["already"]) for each in again] == [("approved", True), ("denied", True)]
     assert (await served.client.get_run(runs[2][0]).status()).awaits
 
 

@@ -212,3 +212,26 @@ def test_a_rule_says_who_decides_or_how_many():
     with pytest.raises(DefinitionError, match="approvers, steps, approvals"):
         App(agents=[agent("empty", rules=[ApprovalRule(tools=["desk.money.*"])])])
     assert App(agents=[agent("counted", rules=[ApprovalRule(tools=["desk.money.*"], approvals=2)])])
+
+
+async def test_an_edit_that_changes_nothing_is_no_second_approval(asked, traces):
+    """Who sends the arguments as they are counts once, and approves no call alone that takes two."""
+    run, wait = await asked("two", 5)
+    await run.approve(wait, principal=ANA)
+    with pytest.raises(NotApprover, match="ana has approved this call"):
+        await run.approve(wait, principal=ANA, arguments={"amount": 5})
+    assert (paid_by(run), [each.name for each in (await only(run)).given]) == ([], ["ana"])
+    await run.approve(wait, principal=BEN)
+    assert (await run.result()).text == "paid 5"
+    await traces(run).check()
+
+
+async def test_who_approved_first_may_send_it_again_after_the_last_one(asked):
+    """A client that lost its reply learns that the call is approved, whoever decided last."""
+    run, wait = await asked("two", 5)
+    view = wait_view(wait, run.id)
+    for principal in (ANA, BEN):
+        await submit(run, principal, view, Decision(approved=True))
+    await run.result()
+    again = await submit(run, ANA, view, Decision(approved=True))
+    assert (again.already, again.by) == (True, "ben")

@@ -246,7 +246,7 @@ def _decide(options: DecideOptions) -> int:
         except ApprovalVoid as void:
             raise _with_command(void) from void
         if done.already:
-            return print_answered(done, as_json=options.as_json)
+            return print_answered(done, as_json=options.as_json, left=done.left or None)
         return print_done(
             done.outcome,
             run.id,

@@ -109,17 +109,17 @@ def _to_json(result: "DecisionResult") -> dict[str, Any]:
     if result.error is None:
         by = result.answered.by if result.answered else ""
         known = {"by": by, "left": result.left}
-        done = {"done": result.outcome, "repeated": result.is_repeated}
+        done = {"done": result.outcome, "already": result.already}
         return {**fields, **done, **{name: value for name, value in known.items() if value}}
     failure = failure_of(result.error)
-    return {**fields, "error": failure.name, "message": failure.message}
+    return {**failure.more, **fields, "error": failure.name, "message": failure.message}
 
 
 def _line(result: "DecisionResult") -> str:
     of = f"{plain(result.await_id)} of {plain(result.run_id, 300)}"
     if result.error is None:
         left = f"; {result.left} more to approve" if result.left else ""
-        return f"{result.outcome}{' before' if result.is_repeated else ''}: {of}{left}"
+        return f"{result.outcome}{' before' if result.already else ''}: {of}{left}"
     return f"left alone: {of}: {plain(failure_of(result.error).message, 500)}"
 
 

@@ -71,7 +71,7 @@ def _run_ids(form: Form) -> list[str]:
 
 @pages.post("/bulk", role="operator")
 async def confirm(visit: Visit) -> Response:
-    """Name the runs that the action would be taken on."""
+    """Ask to confirm the action, and list its runs."""
     form = await visit.form()
     do, _, scope = form.text("do").partition("-")
     action, filters = _action(do), _filters(form)
@@ -108,16 +108,11 @@ async def act(visit: Visit) -> Response:
         rest,
         made,
         reason,
-        _number(form, "done") + len(step) - skipped,
-        _number(form, "skipped") + skipped,
+        (form.number("done") or 0) + len(step) - skipped,
+        (form.number("skipped") or 0) + skipped,
         outcomes,
     )
     return visit.page("bulk_done.html", view=view, filters=_filters(form))
-
-
-def _number(form: Form, name: str) -> int:
-    text = form.text(name)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
 
 
 def _filters(form: Form) -> RunFilters:

@@ -296,7 +296,7 @@ async def _do(
 async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
     """Send other words for a message, or have it answered again if the form has none."""
     session = await visit.service.session(visit.asking, agent_id, session_id)
-    message_id, number = form.text("message_id"), form.text("branches")
+    message_id = form.text("message_id")
     message: Message | None = None
     if "text" in form:
         turn = opened_by(await read_branches(session), message_id)
@@ -306,8 +306,7 @@ async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> Non
         message = Message(role="user", parts=[*words, *files])
         if not message.parts:
             raise Problem(422, "invalid_input", "the message is empty", then="Enter the new words.")
-    seen = int(number) if number.isdecimal() else None
-    await edit_message(session, visit.asking, message_id, message, branches=seen)
+    await edit_message(session, visit.asking, message_id, message, branches=form.number("branches"))
 
 
 async def _switch(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
@@ -340,7 +339,8 @@ async def _settle(visit: Visit, run: Run, form: Form) -> WaitForm | None:
 async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, refused: WaitForm) -> Response:
     if refused.found is None:
         then = "The conversation shows how it ended."
-        raise Problem(refused.http_status, "await_closed", refused.fault, then=then)
+        status = refused.http_status if refused.fault else 409
+        raise Problem(status, "await_closed", refused.fault or "this is no longer open", then=then)
     if not visit.is_part:
         return await _page(visit, run, agent_id, session_id, refused=refused)
     html = visit.render(

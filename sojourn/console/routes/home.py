@@ -86,7 +86,7 @@ async def _trouble(visit: Visit) -> dict[str, Any]:
     runs: list[ListedRun] = [run for page in found for run in page.runs]
     runs.sort(key=lambda run: run.closed_at or today, reverse=True)
     details = await service.reader.details(runs[:MOST])
-    rows = [row_of(run, stuck=stuck.why[run.run_id]) for run in stuck.runs if run.run_id in stuck.why][:MOST]
+    rows = [row_of(run, stuck=stuck.why[run.run_id]) for run in stuck.stuck[:MOST]]
     rows += [row_of(run, details.get(run.run_id)) for run in runs[:MOST]]
     numbers = zip(ENDS, counts, strict=True)
     told = [("stuck", "stuck", len(stuck.why)), *((*each, count) for each, count in numbers)]

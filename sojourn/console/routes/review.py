@@ -14,8 +14,8 @@ from sojourn.console.answering import find_wait, submit_form
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.waits import WaitForm
-from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
-from sojourn.http.problems import Problem
+from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound, SojournError
+from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["pages"]
 
@@ -33,7 +33,7 @@ class ReviewedCall:
 
     view: WaitForm
     done: str = ""
-    """`Approved` or `Denied` by the visitor just now; empty if it was not."""
+    """What the visitor did just now, such as `Approved`. Empty if nothing."""
     choice: str = ""
     """The visitor's choice that was not carried out."""
 
@@ -93,15 +93,14 @@ async def _decide(visit: Visit, view: WaitForm, form: Form) -> ReviewedCall:
         return ReviewedCall(
             replace(view, found=None, fault=str(void), then="It is asked about again, in the inbox.")
         )
-    except Problem as problem:
+    except (Problem, SojournError) as error:  # such as `NotApprover`; the other decisions go on
+        problem = problem_of(error)
         return replace(item, view=replace(view, fault=problem.detail, then=problem.then))
     if refused:
         return replace(item, view=refused)
     wait = view.wait
     more = choice == "approve" and wait.approvals_needed - len(wait.given) > 1
-    done = (
-        "Approved, with more approvals to come," if more else "Approved" if choice == "approve" else "Denied"
-    )
+    done = "Approved, one of several approvals" if more else "Approved" if choice == "approve" else "Denied"
     return ReviewedCall(view, done=done)
 
 

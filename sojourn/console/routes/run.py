@@ -21,7 +21,7 @@ from sojourn.console.views.runs import RunHead
 from sojourn.console.views.text import ago_now
 from sojourn.console.views.tree import OpenTree
 from sojourn.console.watched import Changes, News, WatchedRun
-from sojourn.contracts.ids import EVENT_ID, place_of
+from sojourn.contracts.ids import EVENT_ID, place_in, place_of
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.reader import read_part
@@ -169,7 +169,7 @@ async def folded(visit: Visit, run_id: str) -> Response:
         raise Problem(404, "not_found", "no calls are named", then="The run's page has its calls.")
     found = _between(watched.timeline, first, last)
     if not found:
-        until = before or f"{place_of(last)[0] + 1}-000000-00000"
+        until = before or place_in(place_of(last)[0] + 1, 0)
         found = _between((await read_part(visit.service.client, run.id, until)).timeline(), first, last)
     if not found:
         raise Problem(404, "not_found", "the run has no such calls", then="The run's page has its calls.")
@@ -207,7 +207,7 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
     """Return the call with this id, or None. Raises as `read_part`."""
     if found := watched.timeline.call(call_id):
         return found
-    before, is_first = (f"{place_of(at)[0] + 1}-000000-00000" if EVENT_ID.match(at) else ""), True
+    before, is_first = (place_in(place_of(at)[0] + 1, 0) if EVENT_ID.match(at) else ""), True
     while is_first or before:
         is_first = False
         part = await read_part(visit.service.client, watched.run_id, before)

@@ -162,7 +162,7 @@ async def list_runs(
     service, selection = visit.service, filters.selection
     if filters.status == "stuck":
         stuck = await service.find_stuck(visit.asking)
-        return Runs(runs=[run for run in stuck.runs if run.run_id in stuck.why], cursor=None)
+        return Runs(runs=stuck.stuck, cursor=None)
     page = await service.runs(
         visit.asking, selection, labels=filters.labels, most=most, cursor=cursor, fresh=fresh
     )

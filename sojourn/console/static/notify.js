@@ -1,4 +1,4 @@
-// A notification of the browser once more runs wait for a person than before, from a live page that nobody looks at.
+// Show a browser notification when more runs wait than before, while the page has no focus.
 // It has their number, and nothing of what they ask.
 (() => {
   const KEY = "sojourn-notify";

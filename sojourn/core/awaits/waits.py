@@ -12,11 +12,12 @@ from typing import Any, TypeGuard, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool
 from sojourn.core.awaits.confirmation import Decided, count_approval
-from sojourn.core.awaits.deciding import may_decide
+from sojourn.core.awaits.deciding import NOT_APPROVER, may_decide, refusal_of_count
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied, result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, digest_of_answer, kind_of, read_answer
@@ -171,6 +172,18 @@ class Waits:
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
+
+    def with_edit(self, decided: Decided, edit: CallEdit | None) -> Decided | Refused:
+        """Return a decision with its checked edit.
+
+        An edit that changes nothing is a plain approval, which counts once for each approver.
+        """
+        wait = self.open[decided.await_id]
+        if edit is None and decided.arguments is not None and isinstance(wait, AwaitConfirmation):
+            why = refusal_of_count(wait, decided.principal, approved=decided.approved, edits=False)
+            if why:
+                return Refused(why, NOT_APPROVER)
+        return replace(decided, edit=edit)
 
     def answered(self, answer: Answer) -> tuple["Waits", list[Answer]]:
         """Return the waits after an accepted answer, and all answers that follow from it.

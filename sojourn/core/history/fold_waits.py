@@ -268,7 +268,8 @@ class WaitFold:
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
         if isinstance(answer, Decided):
-            answer = replace(answer, edit=edit)
+            # Before it is judged, a decision has no edit yet.
+            answer = waits.with_edit(answer, edit) if was_judged else replace(answer, edit=edit)
         if isinstance(answer, Refused):
             if not (was_judged and record.judged):  # a refused update leaves no note
                 yield self._note(record, f"answer refused: {answer.reason}")

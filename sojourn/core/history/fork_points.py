@@ -65,13 +65,14 @@ class EffectsMade:
     _plan: PlanOutcome | None = None
 
     def feed(self, events: Sequence[Event]) -> None:
-        plan = self.fold.step.plan
+        step = self.fold.step  # a copy
+        plan = step.plan
         if plan.calls and plan is not self._plan:
             self._plan, self.steps = plan, self.steps + 1
             for call, dispatch in zip(plan.calls, plan.dispatches, strict=False):
                 if has_effect(dispatch):
                     self.made.setdefault(call.tool_call_id, MadeCall(call, dispatch, self.steps))
-        for call_id, edit in self.fold.step.edits.items():
+        for call_id, edit in step.edits.items():
             made = self.made.get(call_id)
             if made and made.call.payload is not edit.arguments:
                 dispatch = made.dispatch.model_copy(update={"effect": None})

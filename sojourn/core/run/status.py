@@ -56,7 +56,9 @@ MAX_LINE = 500
 """Longest line of arguments, in characters."""
 
 
-def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
+def wait_notice(
+    run_id: str, state: RunState, wait: Await, at: datetime, since: datetime | None = None
+) -> Notice:
     escalated_to = wait.escalate_to if isinstance(wait, AwaitConfirmation) and wait.escalated else None
     of = wait.id if escalated_to is None else f"{wait.id}/escalated"
     return _notice(run_id, state, "wait", of, at).model_copy(
@@ -68,7 +70,7 @@ def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Noti
             "text": clip(wait.summary, MAX_TEXT),
             "tool": next(iter(wait.tools), ""),
             "arguments": _arguments(wait) if isinstance(wait, AwaitConfirmation) else [],
-            "expires_at": expires_at(wait, at),
+            "expires_at": expires_at(wait, since or at),
         }
     )
 

@@ -162,13 +162,9 @@ async def edit_message(
     session = await service.session(asking, agent_id, session_id)
     if wait:
         scope.count()
-    message = body.message
-    if body.attachments and isinstance(message, Message | str):
-        given = Message.user(message) if isinstance(message, str) else message
-        message = await session.run.client.with_attachments(
-            given, body.attachments, run_id=session.run.id, principal=asking
-        )
-    turn = await answering.edit_message(session, asking, body.message_id, message, branches=body.branches)
+    turn = await answering.edit_message(
+        session, asking, body.message_id, body.message, attachments=body.attachments, branches=body.branches
+    )
     audit.bind(run_id=session.run.id)
     return await _accepted(scope, turn, wait)
 

@@ -105,8 +105,8 @@ class DecisionOutcome(BaseModel):
     """The wait."""
     done: Literal["approved", "denied"] | None = None
     """How the call was decided; null if this decision was refused."""
-    repeated: bool = False
-    """Whether the call was decided so before, by `by`."""
+    already: bool = False
+    """Whether the call had this decision already; then `by` gave it first."""
     by: str | None = None
     """Who decided."""
     left: int = 0
@@ -133,7 +133,7 @@ class DecisionOutcomes(BaseModel):
 async def decide_on_several(body: DecisionsBody, asking: Asking, service: Serving) -> Response:
     """Decide on up to 100 calls of any runs, each by itself: a refused one stops no other.
 
-    It can be sent again: decisions that the caller has made before are `repeated`.
+    It can be sent again: a decision that a call has already is marked as `already`.
     """
     decisions = [(WaitRef(each.run_id, each.await_id), each.submission) for each in body.decisions]
     results = await decide_each(service, asking, decisions)
@@ -147,7 +147,7 @@ def _outcome(result: DecisionResult) -> DecisionOutcome:
     assert result.answered is not None
     by, left = result.answered.by or None, result.left
     return DecisionOutcome.model_validate(
-        {**fields, "done": result.outcome, "repeated": result.is_repeated, "by": by, "left": left}
+        {**fields, "done": result.outcome, "already": result.already, "by": by, "left": left}
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from sojourn.http.problems import Problem
+from sojourn.serving.pace import Pace
 
 __all__ = [
     "FileBodies",
@@ -150,12 +151,14 @@ class FileReader:
         """The body without the data of files."""
         self.files = ReceivedFiles()
         self._paths = frozenset(paths)
+        self._deepest = max(map(len, self._paths), default=0)
         self._max_bytes = max_bytes
         self._max_file_bytes = max_file_bytes
         self._within: list[str] = []
         """For each open bracket the name of the present member, or `*`."""
         self._is_name = False
         self._string: _String | None = None
+        self._pace = Pace()
         self._held = b""
         """A backslash at the end of the last piece."""
 
@@ -172,7 +175,9 @@ class FileReader:
             piece = piece[:-1]
         at = 0
         while at < len(piece):
-            at = await self._read_string(piece, at) if self._string else self._read_signs(piece, at)
+            with self._pace:
+                at = await self._read_string(piece, at) if self._string else self._read_signs(piece, at)
+            await self._pace.rest()
         if len(self.rest) + len(self._string.text if self._string else b"") > self._max_bytes:
             raise too_large(f"the body has more than {self._max_bytes:,} bytes beside the data of its files")
 
@@ -197,7 +202,8 @@ class FileReader:
         self.rest += piece[at:end]
         if quote < 0:
             return end
-        may_be_data = not self._is_name and tuple(self._within) in self._paths
+        is_shallow = len(self._within) <= self._deepest  # a hostile body has a million brackets
+        may_be_data = is_shallow and not self._is_name and tuple(self._within) in self._paths
         self._string = _String(self.files if may_be_data else None, self._max_file_bytes)
         return quote + 1
 

@@ -130,3 +130,19 @@ def test_closed_files_are_gone():
     content = bytes(9_000)
     _, _, found = read(body_of(encoded(content)), [1_000])
     assert hashlib.sha256(content).hexdigest() not in found.files
+
+
+def test_strings_deep_inside_of_brackets_are_not_looked_up():
+    """A body of a million brackets with strings in them costs what its bytes cost: no place so deep may have a file."""
+    depths = list[int]()
+
+    class Paths(frozenset):
+        def __contains__(self, path: object) -> bool:
+            depths.append(len(path))
+            return super().__contains__(path)
+
+    found = reader()
+    found._paths = Paths(PATHS)
+    asyncio.run(found.feed(b'{"messages": [{"data": "x", "more": ' + b"[" * 1_000 + b'"",' * 100))
+    assert max(depths) <= 5
+    assert len(depths) < 10
