@@ -7,14 +7,15 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from datetime import UTC, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sojourn import RunFailed
 from sojourn.contracts.dispatch import HEARTBEAT
+from tests.programs import Command
 
 from .until import PATIENCE
 
@@ -69,11 +70,10 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
 
 async def _doctor(stage) -> dict[str, Any]:
     """The check of `sojourn doctor` on the runs of the stage's task queue."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sojourn", "doctor", "--json", "--task-queue", stage.client.task_queue,
-        env={**os.environ, "TEMPORAL_ADDRESS": stage.address},
-        stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    words = ("-m", "sojourn", "doctor", "--json", "--task-queue", stage.client.task_queue)
+    env = {**os.environ, "TEMPORAL_ADDRESS": stage.address}
+    with Path(os.devnull).open() as nothing:
+        process = await Command.start(*words, stdin=nothing.fileno(), cwd=stage.folder, env=env)
     printed, _ = await process.communicate()
     checks = {check["check"]: check for check in json.loads(printed)["checks"]}
     return checks[f"runs on {stage.client.task_queue}"]

@@ -5,8 +5,8 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import uuid
+from pathlib import Path
 
 import httpx2
 import openai
@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from sojourn.asgi import create_app
 from sojourn.network import http_client
+from tests import programs
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests
 
@@ -41,9 +42,8 @@ async def site(served, temporal_address, tmp_path, unused_tcp_port, until):
         "PYTHONPATH": str(SHOP.parent),
     }
     words = ("-m", "uvicorn", "own_site:web", "--port", str(port), "--timeout-graceful-shutdown", "30")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, cwd=tmp_path, env=env, stderr=asyncio.subprocess.PIPE
-    )
+    with Path(os.devnull).open() as nothing:
+        process = await programs.Command.start(*words, stdin=nothing.fileno(), cwd=tmp_path, env=env)
     address = f"http://127.0.0.1:{port}"
 
     async def is_up() -> bool:

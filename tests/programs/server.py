@@ -100,7 +100,12 @@ class _Server:
                 pass_fds=[answering.fileno()],
                 start_new_session=True,
             )
-        atexit.register(self._asking.close)
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._asking.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
 
     def send(self, request: dict[str, Any], descriptors: Sequence[int]) -> None:
         """Send a request for a program."""
@@ -118,7 +123,7 @@ def _server() -> _Server:
 
 def _serve(answering: socket.socket) -> None:
     """Fork a process that runs and reports each requested program, until the socket is closed."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the forked processes
+    signal.signal(signal.SIGCHLD, _reap)
     gc.disable()  # the programs enable it, and collect nothing that was imported here
     _import_everything()
     while answering.recv(1, socket.MSG_PEEK):
@@ -126,7 +131,7 @@ def _serve(answering: socket.socket) -> None:
         while not line.endswith(b"\n"):
             line += answering.recv(1 << 16)
         request = json.loads(line)
-        serves = {"serve", "dev"} & set(request["arguments"][2:3])
+        serves = {"serve", "dev", "uvicorn"} & set(request["arguments"][1:3])
         for module in (*request.pop("imports"), *(SERVING if serves else ())):
             importlib.import_module(module)
         gc.freeze()
@@ -135,6 +140,13 @@ def _serve(answering: socket.socket) -> None:
             _run_and_report(*descriptors, request)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _reap(*_signal: Any) -> None:
+    """Wait for forked processes that have ended: the time that they took counts as this process's only then."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _import_everything() -> None:

@@ -1,13 +1,13 @@
 import os
 import sqlite3
-import subprocess
-import sys
-from contextlib import ExitStack, closing
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sojourn import ToolUnavailable
+from tests.programs import Program
 from toolsets import database, generate
 from toolsets.fleet import DAY
 
@@ -67,9 +67,10 @@ def test_made_once_by_many_processes(tmp_path: Path):
     """Of processes that make the file at once one wins, and what they write is all in it."""
     path = tmp_path / "race" / "ops.db"
     code = (
-        "import sys; from toolsets import executions, fleet, generate; from sojourn import ToolCallMeta\n"
+        "import pathlib, sys, time; from toolsets import executions, fleet, generate; from sojourn import ToolCallMeta\n"
         "generate.STARTS_AT = generate.AS_OF - 7 * fleet.DAY\n"
-        "print('ready', flush=True); sys.stdin.read()\n"
+        "print('ready')\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.001)\n"
         "with executions.recorded(ToolCallMeta(run_id=sys.argv[1]), 'ops.test.tool'): pass"
     )
     environment = {
@@ -77,23 +78,13 @@ def test_made_once_by_many_processes(tmp_path: Path):
         "SOJOURN_OPS_DB": str(path),
         "PYTHONPATH": str(Path(database.__file__).parents[1]),
     }
-    with ExitStack() as stack:
-        workers = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", code, str(n)],
-                    env=environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-            )
-            for n in range(3)
-        ]
-        assert [worker.stdout and worker.stdout.readline() for worker in workers] == [b"ready\n"] * 3
-        for worker in workers:
-            assert worker.stdin
-            worker.stdin.close()  # now they begin
-        assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    out = tmp_path / "out"
+    workers = [Program("-c", code, str(n), cwd=tmp_path, env=environment, out=out, err=out) for n in range(3)]
+    while out.read_text().count("ready") < 3:
+        assert all(worker.poll() is None for worker in workers), out.read_text()
+        time.sleep(0.01)
+    (tmp_path / "go").touch()
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
     with closing(sqlite3.connect(path)) as connection:
         runs = connection.execute(
             "SELECT run_id FROM executions WHERE finished_at IS NOT NULL ORDER BY 1"

@@ -101,7 +101,7 @@ raws = st.one_of(
 )
 @given(data=st.data())
 async def test_every_call_is_answered(data, temporal_address, traces, tmp_path):
-    """Random schemas at a real MCP server, random arguments from a planner, in real runs (SR-130, SR-137, SR-144)."""
+    """Random schemas at an MCP server, random arguments from a planner, in real runs (SR-130, SR-137, SR-144)."""
     declared = {
         f"t{n}": schema
         for n, schema in enumerate(data.draw(st.lists(payload_schemas, min_size=12, max_size=24)))

@@ -1,7 +1,7 @@
 """One contract for every kind of tool: the same bad payload gets the same error and hint (SR-1, SR-120 to SR-141).
 
 The tool, which places an order, exists five times: as a function, bound to a method, with an executor, as an
-agent, and at a real MCP server.
+agent, and at an MCP server.
 """
 
 import json

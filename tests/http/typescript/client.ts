@@ -58,6 +58,8 @@ const outcome = await until(async () => {
   return found.output ?? undefined;
 });
 const text: string = outcome.text;
+// @ts-expect-error: a field that the document does not have
+void outcome.answer_text;
 const events = await call<Events>(`/v1/runs/${started.run_id}/events`);
 const called: string[] = events.flatMap((event) => event.type === "tool_start" ? [event.call.name] : []);
 process.stdout.write(JSON.stringify({ me: me.subject, asked: shown(wait), known, text, called }));

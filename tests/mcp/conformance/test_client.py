@@ -2,16 +2,19 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
 from tests.http.conformance.test_server import HERE as PACKAGE
 from tests.http.conformance.test_server import NODE
+from tests.mcp.conformance.client import call_tools
 from tests.node_modules import installed
+
+RELAY = Path(__file__).with_name("relay.py")
 
 SCENARIOS = {
     "initialize": "2025-11-25",
@@ -35,7 +38,13 @@ AT_ONCE = 3
 async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
     """In each scenario an agent of a run calls the tools of the suite's server, and every check of the suite passes."""
     program = await asyncio.to_thread(installed, PACKAGE) / "@modelcontextprotocol/conformance/dist/index.js"
-    environment = {**os.environ, "TEMPORAL_ADDRESS": temporal_address}
+
+    async def call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await call_tools(temporal_address, *json.loads(await reader.readline()))
+        except Exception:
+            writer.write(traceback.format_exc().encode())
+        writer.close()
 
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -46,25 +55,27 @@ async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
     async def run_alone(scenario: str, version: str) -> str:
         process = await asyncio.create_subprocess_exec(
             *(str(NODE), str(program), "client", "--scenario", scenario, "--spec-version", version),
-            *("--command", f"{sys.executable} -m tests.mcp.conformance.client", "--timeout", "120000"),
+            *("--command", f"{sys.executable} -IS {RELAY} {port}", "--timeout", "120000"),
             *("-o", str(tmp_path / scenario)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
         )
         out, _ = await process.communicate()
         return out.decode()[-3_000:]
 
-    ends = dict(zip(SCENARIOS, await asyncio.gather(*map(run, SCENARIOS, SCENARIOS.values())), strict=True))
-    told = {scenario: checks_of(tmp_path / scenario) for scenario in SCENARIOS}
+    async with await asyncio.start_server(call, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        told = await asyncio.gather(*map(run, SCENARIOS, SCENARIOS.values()))
+    ends = dict(zip(SCENARIOS, told, strict=True))
+    checks = {scenario: checks_of(tmp_path / scenario) for scenario in SCENARIOS}
     failing = {
         f"{scenario}: {check['id']}": ends[scenario]
-        for scenario, checks in told.items()
-        for check in checks
+        for scenario, found in checks.items()
+        for check in found
         if check["status"] in ("FAILURE", "WARNING")
     }
     assert failing == {}
-    assert all(any(check["status"] == "SUCCESS" for check in checks) for checks in told.values())
+    assert all(any(check["status"] == "SUCCESS" for check in found) for found in checks.values())
 
 
 def checks_of(folder: Path) -> list[dict[str, str]]:
