@@ -24,7 +24,7 @@ check_approval = importlib.import_module("activities.approvals")
 room = importlib.import_module("workflows.history_budget")
 
 CASES = int(os.environ.get("SOJOURN_CASES", "3"))
-ROUNDS = 20
+ROUNDS = 12
 
 tools = Toolset("test.near")
 
@@ -109,7 +109,7 @@ async def test_a_run_that_is_asked_while_its_approvals_are_checked_replays(serve
     async def ask(turn: Turn) -> PlanResult:
         done = sum(message.role == "tool" for message in turn.messages)
         calls = [act.call(number=done + number) for number in range(3)]
-        return PlanResult.final("done") if done >= ROUNDS else PlanResult.calls(*calls)
+        return PlanResult.final("done") if done >= ROUNDS // 2 else PlanResult.calls(*calls)
 
     voided = check_approval.check_shown
 
