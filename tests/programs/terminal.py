@@ -138,9 +138,17 @@ class Terminal:
         self._screen.reset()
 
     async def end(self) -> str:
-        """Wait for the command's end and return its last screen."""
-        await self.process.wait()
-        await self._over.wait()
+        """Wait for the command's end and return its last screen.
+
+        Raises:
+            TimeoutError: It has not ended for a minute and a half.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.process.wait()
+                await self._over.wait()
+        except TimeoutError:
+            raise TimeoutError(f"the command has not ended:\n{self.text}") from None
         os.close(self._end)
         return self.text
 
