@@ -516,14 +516,19 @@ class Run(ReadableRun):
 
         return await send(self._handle, name, update, value)
 
-    async def cancel(self, reason: str | None = None) -> None:
+    async def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
         """Request the run's cancellation.
 
         Calls in flight are cancelled and answered, and child runs get the request too. A run that
         has ended does not change.
+
+        Temporal records a reason only, so it names `by`.
         """
+        reason = (reason or "").strip()
+        if by:
+            reason = f"{reason} (by {by})" if reason else f"requested by {by}"
         try:
-            await self._handle.cancel(reason=reason or "")
+            await self._handle.cancel(reason=reason)
         except RPCError as error:
             raise translate_error(error, self.id) from error
 

@@ -99,5 +99,5 @@ async def _act(
     if action == "retry":
         fork = await service.fork_once(asking, run, ForkBody(), result=MISSING, made=made)
         return BulkOutcome(run.id, fork.id)
-    await run.cancel(f"{reason} (by {asking.subject})" if reason else f"requested by {asking.subject}")
+    await run.cancel(reason, by=asking.subject)
     return BulkOutcome(run.id)

@@ -83,7 +83,7 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     async def send(client: "Client") -> int:
         # Temporal records the request even if no worker runs.
         await _require_open(client, run_id, "cancel", needs_worker=False)
-        await client.get_run(run_id).cancel(_reason(why, who))
+        await client.get_run(run_id).cancel(why, by=who)
         return print_done("cancel_requested", run_id, as_json=as_json, by=who)
 
     return with_client(send)
@@ -148,13 +148,6 @@ def set_aside(
         )
 
     return with_client(send)
-
-
-def _reason(why: str, who: str | None) -> str:
-    """Return the reason with the sender's name, which Temporal has no other place for."""
-    if not who:
-        return why
-    return f"{why} (by {who})" if why else f"requested by {who}"
 
 
 async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:

@@ -33,17 +33,8 @@ pages = Pages()
 
 
 async def _open(visit: Visit, run_id: str, what: str) -> Run:
-    run = await visit.service.run(visit.asking, run_id)
-    status = await run.status()
-    if not status.is_open:
-        raise Problem(
-            409,
-            "run_ended",
-            f"{run.id} has ended ({status.status}); there is nothing to {what}",
-            then="Its page shows how it ended. You can fork it from any step.",
-            run_id=run.id,
-        )
-    return run
+    then = "Its page shows how it ended. You can fork it from any step."
+    return await visit.service.open_run(visit.asking, run_id, what, then=then)
 
 
 @pages.post("/runs/{run_id:path}/pause", role="operator")
@@ -67,8 +58,7 @@ async def resume(visit: Visit, run_id: str) -> Response:
 async def cancel(visit: Visit, run_id: str) -> Response:
     """Ask the run to cancel."""
     run = await _open(visit, run_id, "cancel")
-    reason, by = (await visit.form()).text("reason").strip(), visit.asking.subject
-    await run.cancel(f"{reason} (by {by})" if reason else f"requested by {by}")
+    await run.cancel((await visit.form()).text("reason"), by=visit.asking.subject)
     return visit.go(f"/runs/{run.id}")
 
 

@@ -395,7 +395,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     principal = (await run.status()).principal
     if principal is None or principal.subject != asking.subject:
         require(asking, "operator")
-    await run.cancel(f"requested by {asking.subject}")
+    await run.cancel(by=asking.subject)
 
 
 async def _wait_for_turn(service: Service, token: ReplyToken) -> str:

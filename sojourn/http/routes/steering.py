@@ -6,10 +6,8 @@ They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/retry-now`, `/set-as
 from fastapi import APIRouter, Response
 
 from sojourn.client.forking import MISSING
-from sojourn.client.run import Run
 from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
-from sojourn.http.problems import Problem
 from sojourn.http.replies import Acknowledgement, RetryAcknowledgement, SetAsideAcknowledgement, Started
 from sojourn.http.routes.parameters import KnownQueryRoute, RunId, Serving, json_of, problems
 from sojourn.http.security.principals import Asking, require
@@ -30,8 +28,7 @@ async def pause_run(
 ) -> Response:
     """Start nothing new until `/resume`. Calls in progress finish, and child runs pause too."""
     require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run, "pause")
+    run = await service.open_run(asking, run_id, "pause")
     await run.pause(body.reason, by=asking.subject)
     return json_of(Acknowledgement(run_id=run.id, done="paused", by=asking.subject))
 
@@ -45,8 +42,7 @@ async def pause_run(
 async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: ResumeBody = NO_NOTE) -> Response:
     """Continue after a pause. Messages begin a new user turn."""
     require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run, "resume")
+    run = await service.open_run(asking, run_id, "resume")
     await run.resume(body.note, messages=body.messages, by=asking.subject, principal=asking)
     return json_of(Acknowledgement(run_id=run.id, done="resumed", by=asking.subject))
 
@@ -63,10 +59,8 @@ async def cancel_run(
 ) -> Response:
     """Request that the run cancels. It cancels and answers its calls in flight, and cancels its child runs."""
     require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run, "cancel")
-    reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
-    await run.cancel(reason)  # Temporal has no other place for the name of the principal
+    run = await service.open_run(asking, run_id, "cancel")
+    await run.cancel(body.reason, by=asking.subject)
     return json_of(Acknowledgement(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
 
 
@@ -82,8 +76,7 @@ async def retry_now(run_id: RunId, asking: Asking, service: Serving) -> Response
     They keep their number of attempts. For a run that has failed, `/fork` continues in a new run.
     """
     require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run, "retry now")
+    run = await service.open_run(asking, run_id, "retry now")
     attempts = len(await run.retry_now())
     reply = RetryAcknowledgement(run_id=run.id, done="retried_now", by=asking.subject, attempts=attempts)
     return json_of(reply)
@@ -98,26 +91,13 @@ async def retry_now(run_id: RunId, asking: Asking, service: Serving) -> Response
 async def set_aside(run_id: RunId, asking: Asking, service: Serving, body: SetAsideBody) -> Response:
     """Hide a message or a result from planners, from the next plan on. The transcript keeps it. Idempotent."""
     require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run, "set aside")
+    run = await service.open_run(asking, run_id, "set aside")
     await run.set_aside(body.what, body.reason, by=asking.subject)
     note = _STILL_READ if is_plan_under_way(await run.status()) else None
     return json_of(SetAsideAcknowledgement(run_id=run.id, done="set_aside", by=asking.subject, note=note))
 
 
 _STILL_READ = "The plan under way still has it; POST /v1/sessions/{agent_id}/{session_id}/interrupt ends it in a conversation."
-
-
-async def _require_open(run: Run, what: str) -> None:
-    status = await run.status()
-    if not status.is_open:
-        raise Problem(
-            409,
-            "run_ended",
-            f"{run.id} has ended ({status.status}); there is nothing to {what}",
-            then="GET /v1/runs/{run_id}/output has how it ended.",
-            run_id=run.id,
-        )
 
 
 @routes.post(
