@@ -1,8 +1,9 @@
-"""The templates of the console: what others wrote is escaped in all of them."""
+"""The templates of the console: what others wrote is escaped in all of them, and each imports what it uses."""
 
 import re
 
 import pytest
+from jinja2 import nodes
 
 from sojourn.console.templating import _templates as templates
 
@@ -32,6 +33,22 @@ def test_no_template_turns_escaping_off(way: str) -> None:
     """Escaping is on for the whole of each template."""
     assert templates().autoescape is True
     assert [name for name in templates().list_templates() if way in source_of(name)] == []
+
+
+def test_a_template_imports_the_macros_it_calls_and_no_others() -> None:
+    """A template that another includes does not lean on what that one has imported."""
+    trees = {name: templates().parse(source_of(name)) for name in templates().list_templates("html")}
+    macros = {each.name for tree in trees.values() for each in tree.find_all(nodes.Macro)}
+    faults: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        imports = [each for found in tree.find_all(nodes.FromImport) for each in found.names]
+        imported = {each if isinstance(each, str) else each[1] for each in imports}
+        read = {each.name for each in tree.find_all(nodes.Name) if each.ctx == "load"}
+        calls = {each.node.name for each in tree.find_all(nodes.Call) if isinstance(each.node, nodes.Name)}
+        own = {each.name for each in tree.find_all(nodes.Macro)}
+        if found := (imported - read) | (calls & macros - own - imported):
+            faults[name] = found
+    assert faults == {}
 
 
 def source_of(name: str) -> str:

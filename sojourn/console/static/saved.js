@@ -1,4 +1,4 @@
-// Filters of the runs list that somebody has named. They are kept in this browser alone.
+// Named filters of the runs list, in the local storage of this browser.
 (() => {
   const KEY = "sojourn-saved-filters";
   const list = document.getElementById("saved"), save = document.getElementById("save");
