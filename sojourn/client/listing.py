@@ -26,6 +26,7 @@ from sojourn.errors import InvalidInput
 from sojourn.events.history import HistoryReader
 
 __all__ = [
+    "AT_WORK",
     "Page",
     "Selection",
     "StatusFilter",
@@ -207,10 +208,14 @@ MAX_PAGES_OF_TEXT = 20
 MAX_BY_IDS = 200
 """Most runs that a search finds by the beginning of their id or session."""
 
+AT_WORK = "at_work"
+"""Selects open runs that are not waiting, paused or idle. No run has it as its status."""
+
 _BY_AWAITING = {
     "paused": f"= '{search_attributes.PAUSED}'",
     "idle": f"= '{search_attributes.IDLE}'",
     "waiting": f"IS NOT NULL AND SojournAwaiting != '{search_attributes.IDLE}'",
+    AT_WORK: "IS NULL",
 }
 """Statuses of open runs that the store knows by `SojournAwaiting`."""
 

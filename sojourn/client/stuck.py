@@ -24,10 +24,13 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.events.history import HistoryReader
 from sojourn.events.pending import BLOCKS_LOOP, heartbeat_note, is_plan, when
 
-__all__ = ["ATTEMPTS", "Stuck", "find_stuck", "stuck_of"]
+__all__ = ["ATTEMPTS", "MAX_CHECKED", "Stuck", "find_stuck", "stuck_of"]
 
 ATTEMPTS = 3
 """Failed attempts after which a workflow task or a planner counts as stuck; a killed worker costs one."""
+
+MAX_CHECKED = 500
+"""Most open runs that a list of stuck runs checks, the newest first."""
 
 AT_ONCE = 20
 """Most runs that are described at the same time."""

@@ -201,9 +201,13 @@ class Filters:
     """Filters of a list, as in the fields of its form and of its URL."""
 
     @classmethod
-    def of(cls, visit: Visit) -> Self:
-        """Read the filters of a visit, each cut to 300 characters or its `most`."""
-        return cls(*(visit.query(each.name)[: each.metadata.get("most", 300)] for each in fields(cls)))
+    def of(cls, text: Callable[[str], str]) -> Self:
+        """Read the filters, each cut to 300 characters or its `most`.
+
+        Args:
+            text: Returns the text of a field of a form or of a query.
+        """
+        return cls(*(text(each.name)[: each.metadata.get("most", 300)] for each in fields(cls)))
 
     @property
     def query(self) -> dict[str, str]:

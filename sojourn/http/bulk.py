@@ -19,13 +19,13 @@ from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.reader import ListedRun
 
-__all__ = ["ACTIONS", "MAX_RUNS", "BulkAction", "BulkOutcome", "act_on_runs", "can_act", "statuses_for"]
+__all__ = ["ACTIONS", "MAX_BULK", "BulkAction", "BulkOutcome", "act_on_runs", "can_act", "statuses_for"]
 
 BulkAction = Literal["cancel", "retry"]
 
 ACTIONS: tuple[BulkAction, ...] = ("cancel", "retry")
 
-MAX_RUNS = 500
+MAX_BULK = 500
 """Most runs of one action."""
 
 AT_ONCE = 8

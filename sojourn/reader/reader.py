@@ -18,9 +18,9 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.client import Client
-from sojourn.client.listing import Selection, count_of, page_of
+from sojourn.client.listing import AT_WORK, Selection, count_of, page_of
 from sojourn.client.schedule import list_schedules
-from sojourn.client.stuck import Stuck, find_stuck
+from sojourn.client.stuck import MAX_CHECKED, Stuck, find_stuck
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
@@ -181,9 +181,6 @@ SCHEDULES_FRESH = 10.0
 MAX_SCHEDULES = 1_000
 """Most schedules to list."""
 
-STUCK_RUNS = 200
-"""Most running runs to check for whether they are stuck, newest first."""
-
 MAX_CHECKS = 10
 """Most checks of the server to cache, each with its own time."""
 
@@ -219,6 +216,8 @@ Detail: TypeAlias = RunStatus | RunEnd
 class StuckRuns:
     runs: list[ListedRun]
     why: Mapping[str, Stuck]
+    is_whole: bool = True
+    """Whether all runs at work were checked, and not only the newest `MAX_CHECKED`."""
 
     @property
     def stuck(self) -> list[ListedRun]:
@@ -302,12 +301,12 @@ class Reader:
         return WaitingRuns(found, is_whole=False)
 
     async def find_stuck(self, selection: Selection) -> StuckRuns:
-        """Return which of the newest running runs are stuck, at most 10 s old."""
+        """Return which of the newest runs at work are stuck, at most 10 s old."""
 
         async def read() -> StuckRuns:
-            page = await self.runs(replace(selection, status="running"), most=STUCK_RUNS)
-            runs = [run for run in page.runs if run.closed_at is None and not run.awaiting]
-            return StuckRuns(runs, await find_stuck(self.client, [run.run_id for run in runs]))
+            page = await self.runs(replace(selection, status=AT_WORK), most=MAX_CHECKED)
+            why = await find_stuck(self.client, [run.run_id for run in page.runs])
+            return StuckRuns(page.runs, why, is_whole=page.cursor is None)
 
         return await self._stuck.get(selection, read)
 

@@ -83,6 +83,8 @@ class Runs(BaseModel):
     """Open ones before ended ones, each newest first."""
     cursor: str | None
     """The cursor of the next page, or null after the last one."""
+    is_whole: bool = True
+    """False if stuck runs are listed, and only the newest open runs were checked."""
 
 
 def encode_cursor(position: bytes, of: str) -> str:

@@ -116,7 +116,7 @@ async def test_an_id_with_a_space_is_one_run(desk, visit, until):
 
 async def test_more_than_the_most_are_not_taken_at_once(desk, visit, listed, session, monkeypatch):
     """The page says that more match, and names only those that the action takes."""
-    monkeypatch.setattr(bulk, "MAX_RUNS", 2)
+    monkeypatch.setattr(bulk, "MAX_BULK", 2)
     for _ in range(3):
         await desk.ended("Break at once", session_id=session)
     await listed(failed=3)

@@ -35,7 +35,7 @@ async def test_the_checks_of_doctor_say_what_is_and_what_to_do(console, visit, s
 
 
 async def test_a_stuck_run_is_listed_with_its_reason_and_its_mend(shop, temporal_address, visit):
-    """A run that no worker serves is on the page with the command that mends it, and gone once one serves it."""
+    """A run that no worker serves is on the page with the command that mends it, in the list of its agent alone, and gone once one serves it."""
     client = await Client.connect(temporal_address, task_queue="health-nobody")
     run = await client.start("shop.clerk", "say ready", wait_for_worker=True)
     web = create_app(shop.app, client=client)
@@ -51,6 +51,10 @@ async def test_a_stuck_run_is_listed_with_its_reason_and_its_mend(shop, temporal
         await expect(row).to_contain_text("no worker polls task queue health-nobody")
         await expect(row.locator("pre")).to_have_text("sojourn worker MODULE:APP --task-queue health-nobody")
         await expect(page.locator("#health-head")).to_contain_text("stuck")
+        for agent_id, count in (("shop.clerk", 1), ("shop.nobody", 0)):
+            await page.goto(f"{url}/runs?status=stuck&agent={agent_id}")
+            await expect(page.locator(f"[id='run-{run.id}']")).to_have_count(count)
+        await page.goto(f"{url}/health-checks")
         await expect(page.locator("#connection")).to_have_text("Live")
         async with Worker(shop.app, client):
             await run.result()

@@ -66,7 +66,7 @@ def known(desk, until) -> Known:
 async def test_home_has_what_needs_the_visitor_and_what_went_wrong(
     desk, tenant_console, ana, known, visit, size, scheme, script
 ):
-    """Waits stand oldest first and lead to their place in the inbox; a failed run and one that gave up have their reasons; cost and runs are those of the runs."""
+    """Waits stand oldest first and lead to their place in the inbox; a failed run and one that gave up have their reasons, and a count leads to a list of those runs; cost and runs are those of the runs."""
     asks = await desk.waiting("Which meter is wrong?", principal=ana)
     money = await desk.waiting("Delete the old work orders", principal=ana)
     limit = RunPolicyOverride(max_tool_rounds=1)
@@ -84,7 +84,10 @@ async def test_home_has_what_needs_the_visitor_and_what_went_wrong(
     await expect(trouble.filter(has_text="Break the price list")).to_contain_text("has no column `net`")
     await expect(trouble.filter(has_text="Count 120")).to_be_visible()
     await expect(page.locator("#home-trouble .counts")).to_contain_text("1 failed")
-    await expect(page.locator("#home-trouble .counts")).to_contain_text("1 gave up")
+    await page.locator("#home-trouble .counts a", has_text="1 gave up").click()
+    await expect(page.locator("#list .run")).to_have_count(1)
+    await expect(page.locator("select[name=ended]")).to_have_value("24h")
+    await page.go_back()
     spending = page.locator("#home-spending")
     await expect(spending).to_contain_text("5 runs, 2 failed or gave up")
     today = spending.locator("> .days tbody tr").first

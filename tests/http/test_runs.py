@@ -274,7 +274,7 @@ async def test_forks_are_listed_by_their_origin(served, until):
     page = (await served.http.get("/v1/runs", params={"fork_of": run_id})).json()
     assert page["runs"][0]["forked_from"]["run_id"] == run_id
     stuck = (await served.http.get("/v1/runs", params={"status": "stuck", "fork_of": run_id})).json()
-    assert stuck == {"runs": [], "cursor": None}
+    assert stuck == {"runs": [], "cursor": None, "is_whole": True}
 
 
 async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):

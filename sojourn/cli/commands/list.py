@@ -28,7 +28,7 @@ __all__ = ["list_", "sessions"]
 
 
 MAX_LOOKED_AT = 1_000
-"""Maximum number of open runs that `--stuck` checks, the newest first."""
+"""Maximum number of runs whose labels are read, the newest first."""
 
 WATCH_INTERVAL = 2.0
 """Interval of `--watch`, in seconds."""
@@ -107,7 +107,9 @@ def list_(
     wanted = read_labels(labels or ())
 
     async def look(client: "Client") -> "tuple[list[RunStatus], dict[str, Stuck]]":
-        runs = await _find(client, filters, MAX_LOOKED_AT + 1 if stuck else limit, wanted)
+        from sojourn.client.stuck import MAX_CHECKED
+
+        runs = await _find(client, filters, MAX_CHECKED + 1 if stuck else limit, wanted)
         why: dict[str, Stuck] = {}
         if stuck:
             why = await _find_stuck(client, runs)
@@ -187,13 +189,14 @@ async def _watch(
 
 async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, Stuck]":
     from sojourn.checks.workers import find_stuck
+    from sojourn.client.stuck import MAX_CHECKED
 
-    if len(runs) > MAX_LOOKED_AT:
+    if len(runs) > MAX_CHECKED:
         print(
-            f"sojourn: checked only the newest {MAX_LOOKED_AT:,} open runs; to check others, add --agent or --session",
+            f"sojourn: checked only the newest {MAX_CHECKED:,} open runs; to check others, add --agent or --session",
             file=sys.stderr,
         )
-    return await find_stuck(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
+    return await find_stuck(client, [run.run_id for run in runs[:MAX_CHECKED]])
 
 
 def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]", *, hides: bool) -> None:

@@ -7,7 +7,7 @@ So the service stores nothing, and the action stops if the visitor closes the pa
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.runs import RunFilters, list_runs
 from sojourn.console.templating import new_mark
 from sojourn.errors import InvalidInput, RunNotFound
-from sojourn.http.bulk import ACTIONS, MAX_RUNS, BulkAction, BulkOutcome, act_on_runs, can_act, statuses_for
+from sojourn.http.bulk import ACTIONS, MAX_BULK, BulkAction, BulkOutcome, act_on_runs, can_act, statuses_for
 from sojourn.reader import ListedRun
 
 __all__ = ["pages"]
@@ -63,8 +63,8 @@ def _action(text: str) -> BulkAction:
 
 def _run_ids(form: Form) -> list[str]:
     found = list(dict.fromkeys(filter(None, "\n".join(form.texts("run")).split("\n"))))
-    if not found or len(found) > MAX_RUNS or any(len(each) > MAX_ID for each in found):
-        then = "choose at least one run" if not found else f"choose at most {MAX_RUNS} runs"
+    if not found or len(found) > MAX_BULK or any(len(each) > MAX_ID for each in found):
+        then = "choose at least one run" if not found else f"choose at most {MAX_BULK} runs"
         raise InvalidInput(f"run: {then}")
     return found
 
@@ -90,7 +90,7 @@ async def confirm(visit: Visit) -> Response:
         filters=filters,
         has_more=has_more,
         left_out=left_out,
-        most=MAX_RUNS,
+        most=MAX_BULK,
     )
 
 
@@ -116,7 +116,7 @@ async def act(visit: Visit) -> Response:
 
 
 def _filters(form: Form) -> RunFilters:
-    return RunFilters(*(form.text(f"filter-{each.name}")[:1_000] for each in fields(RunFilters)))
+    return RunFilters.of(lambda name: form.text(f"filter-{name}"))
 
 
 async def _known(visit: Visit, wanted: Sequence[str]) -> list[ListedRun]:
@@ -144,8 +144,8 @@ async def _matching(visit: Visit, action: BulkAction, filters: RunFilters) -> tu
             pages_left -= 1
             page = await list_runs(visit, replace(filters, status=status), cursor, most=100)
             found |= {run.run_id: run for run in page.runs if can_act(action, run)}
-            if len(found) > MAX_RUNS:
-                return list(found.values())[:MAX_RUNS], True
+            if len(found) > MAX_BULK:
+                return list(found.values())[:MAX_BULK], True
             if (cursor := page.cursor) is None:
                 break
         else:

@@ -131,7 +131,7 @@ class DecisionFilters(Filters):
 @pages.get("/decisions")
 async def decisions(visit: Visit) -> Response:
     """The decisions in a page of runs, newest first."""
-    filters, cursor = DecisionFilters.of(visit), visit.query("cursor")
+    filters, cursor = DecisionFilters.of(visit.query), visit.query("cursor")
     page = await _page(visit, await _runs(visit, filters, cursor or None))
     return visit.page(
         "decisions.html",
@@ -148,7 +148,7 @@ async def decisions(visit: Visit) -> Response:
 @pages.get("/decisions.csv")
 async def table(visit: Visit) -> Response:
     """Return the decisions in all runs as CSV. If the reading ends early, the last line says so."""
-    filters = DecisionFilters.of(visit)
+    filters = DecisionFilters.of(visit.query)
     first = await _runs(visit, filters, None)  # raises before the response begins
 
     async def lines() -> AsyncGenerator[bytes]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from sojourn.checks import Check
 from sojourn.checks.workers import mend_of
 from sojourn.client.listing import Selection
-from sojourn.client.stuck import Stuck
+from sojourn.client.stuck import MAX_CHECKED, Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.text import split_advice
@@ -125,6 +125,7 @@ async def _look(visit: Visit) -> dict[str, Any]:
         "looked": looked,
         "health": health_of(looked.groups if looked else {}, len(rows), fault),
         "rows": rows,
+        "checked": "" if stuck is None or stuck.is_whole else f"{MAX_CHECKED:,}",
         "fault": fault,
         "runs": counts,
     }

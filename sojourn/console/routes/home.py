@@ -6,7 +6,7 @@ Its parts are what needs the visitor, what went wrong, what runs used, and what 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from sojourn.client.listing import Selection
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
+from sojourn.console.routes.runs import RunFilters
 from sojourn.console.views.runs import RunRow, row_of
 from sojourn.console.views.spending import spending_view
 from sojourn.console.views.waits import title_of
@@ -52,10 +53,17 @@ _log = structlog.get_logger("sojourn.console")
 
 
 @dataclass(frozen=True, slots=True)
+class TroubleCount:
+    words: str
+    runs: int
+    filters: RunFilters
+    """The filters of the list of these runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class TroubleView:
     rows: list[RunRow]
-    counts: list[tuple[str, str, int]]
-    """Status, its words, and the number of runs."""
+    counts: list[TroubleCount]
 
 
 async def _needs(visit: Visit) -> dict[str, Any]:
@@ -74,22 +82,22 @@ async def _needs(visit: Visit) -> dict[str, Any]:
 
 async def _trouble(visit: Visit) -> dict[str, Any]:
     service, asking = visit.service, visit.asking
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    ended = [
-        Selection(status=status, children=False, ended_since=today - timedelta(days=1)) for status, _ in ENDS
-    ]
+    lists = [RunFilters(status=status, ended="24h") for status, _ in ENDS]
+    ended = [each.selection for each in lists]
     stuck, found = await asyncio.gather(
         service.find_stuck(asking),
         asyncio.gather(*(service.runs(asking, each, most=MOST, fresh=FRESH) for each in ended)),
     )
     counts = await asyncio.gather(*(service.count(asking, each, fresh=FRESH) for each in ended))
     runs: list[ListedRun] = [run for page in found for run in page.runs]
-    runs.sort(key=lambda run: run.closed_at or today, reverse=True)
+    runs.sort(key=lambda run: run.closed_at or datetime.now(UTC), reverse=True)
     details = await service.reader.details(runs[:MOST])
     rows = [row_of(run, stuck=stuck.why[run.run_id]) for run in stuck.stuck[:MOST]]
     rows += [row_of(run, details.get(run.run_id)) for run in runs[:MOST]]
-    numbers = zip(ENDS, counts, strict=True)
-    told = [("stuck", "stuck", len(stuck.why)), *((*each, count) for each, count in numbers)]
+    told = [TroubleCount("stuck", len(stuck.why), RunFilters(status="stuck"))]
+    told += [
+        TroubleCount(words, count, each) for (_, words), count, each in zip(ENDS, counts, lists, strict=True)
+    ]
     return {"trouble": TroubleView(rows, told)}
 
 

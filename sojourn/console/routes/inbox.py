@@ -84,7 +84,7 @@ class _Shown:
 
 
 def _filters(visit: Visit) -> InboxFilters:
-    filters = InboxFilters.of(visit)
+    filters = InboxFilters.of(visit.query)
     return filters if filters.kind in KINDS else replace(filters, kind="")
 
 

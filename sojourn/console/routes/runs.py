@@ -12,12 +12,13 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection, parse_labels
-from sojourn.client.stuck import Stuck
+from sojourn.client.stuck import MAX_CHECKED, Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Filters, Pages, Visit
 from sojourn.console.views.runs import RunRow, row_of
 from sojourn.console.views.text import WORDS
 from sojourn.console.watched import News
+from sojourn.errors import InvalidInput
 from sojourn.reader import ListedRun, Runs
 from sojourn.values.visible import one_line
 
@@ -89,6 +90,8 @@ class RunsPage:
     """Runs among which the rows are the first; 0 in the order of the store."""
     has_more: bool = False
     """Whether more runs match than were sorted."""
+    checked: int = 0
+    """In a list of stuck runs: the open runs that were checked, if there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,9 @@ class RunFilters(Filters):
     session: str = ""
     label: str = ""
     since: str = ""
+    """A name of `PERIODS`; only runs that started in it."""
+    ended: str = ""
+    """A name of `PERIODS`; only runs that ended in it."""
     children: str = ""
     """Not empty to list child runs too."""
     fork_of: str = field(default="", metadata={"most": 1_000})
@@ -108,15 +114,14 @@ class RunFilters(Filters):
 
     @property
     def selection(self) -> Selection:
-        period = PERIODS.get(self.since)
-        since = (datetime.now(UTC) - period[1]).replace(second=0, microsecond=0) if period else None
         return Selection(
             self.agent or None,
             self.session or None,
             self.status if self.status in WORDS and self.status != "stuck" else None,
-            since,
+            _begin(self.since),
             children=bool(self.children or self.fork_of),
             fork_of=self.fork_of or None,
+            ended_since=_begin(self.ended),
             text=self.q,
         )
 
@@ -126,9 +131,16 @@ class RunFilters(Filters):
         return parse_labels(self.label.replace(",", " ").split())
 
 
+def _begin(period: str) -> datetime | None:
+    if period not in PERIODS:
+        return None
+    return (datetime.now(UTC) - PERIODS[period][1]).replace(second=0, microsecond=0)
+
+
 async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
     service, asking = visit.service, visit.asking
-    stuck, counts = await asyncio.gather(service.find_stuck(asking), _counts(visit, filters.selection))
+    among = replace(filters.selection, status=None, text="", children=True)
+    stuck, counts = await asyncio.gather(service.find_stuck(asking, among), _counts(visit, filters.selection))
     counts = {**counts, "stuck": len(stuck.why)}
     if order := SORTS.get(filters.sort):
         page = await list_runs(visit, filters, None, most=SORTED, fresh=SORTED_FRESH)
@@ -139,7 +151,8 @@ async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPa
         has_more = page.cursor is not None
         return RunsPage(rows, None, counts, sorted_among=len(page.runs), has_more=has_more)
     page = await list_runs(visit, filters, cursor, most=MOST, fresh=FRESH)
-    return RunsPage(await _rows(visit, page.runs, stuck.why), page.cursor, counts)
+    rows = await _rows(visit, page.runs, stuck.why)
+    return RunsPage(rows, page.cursor, counts, checked=0 if page.is_whole else MAX_CHECKED)
 
 
 async def _rows(visit: Visit, runs: Sequence[ListedRun], stuck: Mapping[str, Stuck]) -> list[RunRow]:
@@ -161,8 +174,11 @@ async def list_runs(
     """Return a page of the runs that match the filters. Raises as `RunFilters.labels`."""
     service, selection = visit.service, filters.selection
     if filters.status == "stuck":
-        stuck = await service.find_stuck(visit.asking)
-        return Runs(runs=stuck.stuck, cursor=None)
+        if filters.labels:
+            raise InvalidInput("label: stuck runs are not selected by label")
+        among = replace(selection, children=True)
+        stuck = await service.find_stuck(visit.asking, among)
+        return Runs(runs=stuck.stuck, cursor=None, is_whole=stuck.is_whole)
     page = await service.runs(
         visit.asking, selection, labels=filters.labels, most=most, cursor=cursor, fresh=fresh
     )
@@ -182,7 +198,7 @@ async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
 
 @pages.get("/runs")
 async def runs(visit: Visit) -> Response:
-    filters, cursor = RunFilters.of(visit), visit.query("cursor")
+    filters, cursor = RunFilters.of(visit.query), visit.query("cursor")
     found = await _find(visit, filters, cursor or None)
     agents = visit.service.app.list_agents()
     return visit.page(
@@ -202,12 +218,13 @@ def _title(filters: RunFilters) -> str:
     """Describe the filters, as the name of a bookmark."""
     parts = [WORDS.get(filters.status, ""), filters.agent, filters.q and f"“{filters.q}”", filters.session]
     parts += [filters.label, PERIODS[filters.since][0] if filters.since in PERIODS else ""]
+    parts += [f"ended: {PERIODS[filters.ended][0].lower()}" if filters.ended in PERIODS else ""]
     return one_line(", ".join(filter(None, parts)), 100)
 
 
 @pages.get("/live/runs")
 async def live(visit: Visit) -> Response:
-    filters = RunFilters.of(visit)
+    filters = RunFilters.of(visit.query)
     _ = filters.labels  # raises before the stream begins
 
     async def parts() -> AsyncGenerator[News]:

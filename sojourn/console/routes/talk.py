@@ -136,14 +136,14 @@ def _activity(row: SessionRow) -> float:
 
 @pages.get("/talk")
 async def talk(visit: Visit) -> Response:
-    filters, cursor = TalkFilters.of(visit), visit.query("cursor")
+    filters, cursor = TalkFilters.of(visit.query), visit.query("cursor")
     found = await _find(visit, filters, cursor)
     return visit.page("talk.html", **_values(visit, filters, found), cursor=cursor, words=_STATUSES)
 
 
 @pages.get("/live/talk")
 async def live(visit: Visit) -> Response:
-    filters = TalkFilters.of(visit)
+    filters = TalkFilters.of(visit.query)
 
     async def parts() -> AsyncGenerator[News]:
         sent = ""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.answers import StatusView, status_view
 from sojourn.client.listing import Selection, StatusFilter, parse_labels
+from sojourn.client.stuck import MAX_CHECKED
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -152,7 +153,7 @@ async def list_runs(
         StatusFilter | Literal["stuck"] | None,
         Query(
             description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones, `completed` "
-            "those that `answered` and those that `gave_up`. `stuck` looks at the newest 200 open runs, has no further page and takes no `label`."
+            f"those that `answered` and those that `gave_up`. `stuck` checks the newest {MAX_CHECKED} open runs that wait for nothing (`is_whole` says whether these are all), has no further page and takes no `label`."
         ),
     ] = None,
     fork_of: Annotated[
@@ -178,7 +179,8 @@ async def list_runs(
     if status == "stuck":
         if labels or cursor:
             raise InvalidInput("status: stuck runs are one page, and are not selected by label")
-        return json_of(await _stuck(service, asking, replace(selection, status=None), limit))
+        async with heavy_read():
+            return json_of(await _stuck(service, asking, replace(selection, status=None), limit))
     async with heavy_read() if labels else nullcontext():  # the store has no labels
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
@@ -191,7 +193,7 @@ async def _stuck(service: Service, asking: Principal, selection: Selection, most
             reason = StuckReason.model_validate(why)
             reason.reason = redact_text(reason.reason)
             runs.append(run.model_copy(update={"status": "stuck", "stuck": reason}))
-    return Runs(runs=runs[:most], cursor=None)
+    return Runs(runs=runs[:most], cursor=None, is_whole=found.is_whole and len(runs) <= most)
 
 
 @routes.get(
