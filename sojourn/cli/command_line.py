@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from sojourn.cli.commands.answer import answer, provide
+from sojourn.cli.commands.bulk import bulk
 from sojourn.cli.commands.catalog import catalog
 from sojourn.cli.commands.chat import chat
 from sojourn.cli.commands.cost import cost
@@ -51,7 +52,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Again and again": (schedule,),
     "Answer": (answer, approve, deny, decide, provide),
     "Look": (show, list_, cost),
-    "Steer": (pause, resume, cancel, set_aside),
+    "Steer": (pause, resume, cancel, set_aside, bulk),
     "Try again": (fork, retry),
     "Serve": (dev, worker, serve, server, keys, doctor),
     "Files": (export, catalog),

@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.readable_run import limit_of_end, status_name
+from sojourn.client.sending import not_found
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
-from sojourn.contracts.wire_names import MESSAGE, STARTED_AT, STARTED_BY, TIME_ZONE
+from sojourn.contracts.wire_names import AGENT_RUN, MESSAGE, STARTED_AT, STARTED_BY, TIME_ZONE
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.scheduled_time import fill_text
 from sojourn.errors import InvalidInput
@@ -31,6 +32,7 @@ __all__ = [
     "Selection",
     "StatusFilter",
     "count_of",
+    "describe_run",
     "find_runs",
     "labels_of_run",
     "message_of",
@@ -416,6 +418,21 @@ async def count_of(client: Client, selection: Selection) -> int:
 async def _each(runs: list[RunStatus]) -> AsyncGenerator[RunStatus]:
     for run in runs:
         yield run
+
+
+async def describe_run(client: Client, run_id: str) -> WorkflowExecutionDescription:
+    """Return a run as Temporal describes it.
+
+    Raises:
+        RunNotFound: There is no such run.
+    """
+    try:
+        found = await client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        raise translate_error(error, run_id) from error
+    if found.workflow_type != AGENT_RUN:
+        raise not_found(run_id)
+    return found
 
 
 async def run_of(found: WorkflowExecution) -> RunStatus:

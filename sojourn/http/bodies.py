@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from sojourn.answers import Answer, Decision, Declined, Results
+from sojourn.client.bulk import BulkAction
 from sojourn.contracts.attachment import MAX_ATTACHMENTS
 from sojourn.contracts.message import USER_PARTS, Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
@@ -21,6 +22,7 @@ __all__ = [
     "NO_NOTE",
     "NO_REASON",
     "PRESENT_TURN",
+    "ActionsBody",
     "AnswerBody",
     "ApprovalBody",
     "DecisionsBody",
@@ -234,6 +236,19 @@ class ReasonBody(_RequestBody):
 
 
 NO_REASON = ReasonBody()
+
+
+class ActionsBody(ReasonBody):
+    """An action on several runs, on each by itself."""
+
+    model_config = _example(action="cancel", run_ids=["clerk-3f1c", "clerk-9ab2"], reason="wrong prompt")
+
+    action: BulkAction
+    """What to do with each: `cancel`; `retry`, which continues a run that ended without an answer in a new one; `retry_now`, which ends the backoff of an open one."""
+    run_ids: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=1_000)]], Field(min_length=1, max_length=100)
+    ]
+    """The runs."""
 
 
 class SetAsideBody(ReasonBody):

@@ -12,26 +12,24 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from temporalio.client import WorkflowExecutionDescription
-from temporalio.service import RPCError
 
 from sojourn.attachments import attachments_in, runs_read_by
 from sojourn.authoring.app import App
+from sojourn.client.bulk import Retried
 from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
-from sojourn.client.listing import Selection
+from sojourn.client.listing import Selection, describe_run
 from sojourn.client.run import Run
 from sojourn.client.sending import not_found
 from sojourn.client.session import Session
 from sojourn.client.start import is_start_of, validate_input
-from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run import ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.errors import ArtifactNotFound, DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
 from sojourn.http.backend import Backend
@@ -191,6 +189,13 @@ class Service(Backend):
         except RunAlreadyExists:
             return await self.run(asking, new_id)
 
+    async def retry_once(self, asking: Principal, run: Run) -> Retried:
+        """Continue a run in a new one, or return the fork of it that the principal sees."""
+        forks = await self.runs(asking, Selection(fork_of=run.id), most=1)
+        if forks.runs:
+            return Retried(forks.runs[0].run_id, already=True)
+        return Retried((await self.fork_once(asking, run, ForkBody(), result=MISSING, made="retry")).id)
+
     def choose_run_id(self, asking: Principal, run_id: str | None) -> str | None:
         """Return `chosen_id` of the id that a request chooses, or None without one."""
         return None if run_id is None else run_id_for(asking, run_id)
@@ -291,13 +296,9 @@ class Service(Backend):
     async def _describe(self, run_id: str) -> WorkflowExecutionDescription | None:
         """Return a run as Temporal describes it, or None if there is none."""
         try:
-            found = await self.client.temporal.get_workflow_handle(run_id).describe()
-        except RPCError as error:
-            failure = translate_error(error, run_id)
-            if isinstance(failure, RunNotFound):
-                return None
-            raise failure from error
-        return found if found.workflow_type == AGENT_RUN else None
+            return await describe_run(self.client.temporal, run_id)
+        except RunNotFound:
+            return None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
         """Return whether a view includes a run. A child run is visible if the root run is."""

@@ -54,7 +54,7 @@ async def test_chosen_runs_are_retried_once(desk, visit, listed, session, size, 
     await expect(page.locator("main")).to_contain_text("1 of the chosen runs is left as it is")
     sent = {
         name: await page.locator(f"input[name={name}]").get_attribute("value")
-        for name in ("do", "made", "run", "filter-session")
+        for name in ("do", "run", "filter-session")
     }
     await page.get_by_role("button", name="Retry 2 runs").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 retried")
@@ -65,6 +65,9 @@ async def test_chosen_runs_are_retried_once(desk, visit, listed, session, size, 
     forks = [run async for run in desk.client.list_runs(session_id=session, status="failed")]
     origins = [run.forked_from.run_id for run in forks if run.forked_from]
     assert sorted(origins) == sorted(run.id for run in failed[:2])
+    async with http_client(base_url=desk.url, timeout=60) as http:
+        later = await http.post("/bulk/act", data=sent, headers={"Origin": desk.url})
+    assert later.text.count("forked before") == 2
     await page.get_by_role("link", name="Back to the runs").click()
     await expect(page).to_have_url(f"{desk.url}/runs?session={session}")
 
@@ -139,7 +142,7 @@ async def test_only_an_operator_acts_and_only_on_runs_that_it_sees(desk, session
     run = await desk.waiting("Which meter is wrong?", session_id=session)
     viewer = Principal(subject="vera", roles=["viewer", "user", "approver"])
     other = Principal(subject="otto", tenant="other", roles=list(ROLES))
-    form = {"do": "cancel", "run": run.id, "made": "m"}
+    form = {"do": "cancel", "run": run.id}
     async with AsyncExitStack() as stack:
         for principal, status in ((viewer, 403), (other, 200)):
 
@@ -157,7 +160,7 @@ async def test_only_an_operator_acts_and_only_on_runs_that_it_sees(desk, session
                 await expect(page.locator("#bulk")).to_have_count(0)
                 await page.close()
                 with pytest.raises(MissingRole):
-                    await act_on_runs(web.state.service, viewer, "cancel", [run.id], made="m", reason="")
+                    await act_on_runs(web.state.service, viewer, "cancel", [run.id])
             else:
                 assert "0 of 1 canceled" in answer.text
     assert (await run.status()).is_open

@@ -275,6 +275,30 @@ async def test_try_again(served, here, rows, until):
     await until(are_listed)
 
 
+async def test_several_runs(served, here, until):
+    """The lines list failed runs, count them, retry them once, and leave them alone otherwise."""
+    listing, dry, retry, cancel, piped = lines_of("Several runs")
+    fail = await served.start("fail")
+    with pytest.raises(RunFailed):
+        await fail.result()
+    assert listing[-2:] == [">", "runs.jsonl"]
+
+    async def listed() -> list[str]:
+        lines = (await served.sojourn(*listing[:-2])).out.splitlines()
+        return [line for line in lines if json.loads(line)["run_id"] == fail.id]
+
+    (here / "runs.jsonl").write_text("\n".join(await until(listed)))
+    (counted,) = await all_well(served, [dry])
+    assert counted.out.endswith("retry: 1 of 1 run\n")
+    (retried,) = await all_well(served, [[*retry, "--yes", "--json"]])
+    assert list(retried.json) == ["run_id", "done", "by", "new_run_id"]
+    assert (await served.sojourn(*cancel)).code == 1
+    begin = piped.index("|") + 2
+    asks = await served.waiting("ask")
+    now = await served.sojourn(*piped[begin:], input=asks.id)
+    assert now.out.startswith(f"retried now: {asks.id}, by ")
+
+
 async def test_export(served, here):
     """The lines write the files of the table."""
     run = await served.start("below")

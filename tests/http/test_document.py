@@ -33,6 +33,7 @@ PATHS = {
     "POST /v1/runs/{run_id}/retry-now",
     "POST /v1/runs/{run_id}/set-aside",
     "POST /v1/runs/{run_id}/fork",
+    "POST /v1/runs/actions",
     "GET /v1/waits",
     "POST /v1/waits/decisions",
     "GET /v1/decisions",
@@ -202,6 +203,7 @@ async def test_answers_fit_the_document(served, document, whole):
         post("/v1/runs/{run_id}/approvals", {"await_id": "none", "approved": False}, run_id=waiting),
         post("/v1/runs/{run_id}/tool-results", {"await_id": "none", "results": results}, run_id=waiting),
     )
+    await post("/v1/runs/actions", {"action": "retry", "run_ids": [failed, waiting]})
     decision = {"run_id": waiting, "await_id": "none", "approved": False}
     await post("/v1/waits/decisions", {"decisions": [decision]})
     await get("/v1/runs/{run_id}", run_id="nowhere")

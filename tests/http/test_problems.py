@@ -169,11 +169,14 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
                 "agent_id": "x.y",
                 "input": "x",
                 "what": 0,
+                "action": "cancel",
+                "run_ids": ["x"],
             }
             wanted = {
                 "answers": ("await_id", "answer"),
                 "approvals": ("await_id", "approved"),
                 "set-aside": ("what",),
+                "actions": ("action", "run_ids"),
             }
             names = wanted.get(path.rsplit("/", 1)[-1], ())
             sent = {name: body[name] for name in names} if names else {}
@@ -193,6 +196,7 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
             ("/v1/runs/x/fork", "operator"),
             ("/v1/runs/x/retry-now", "operator"),
             ("/v1/runs/x/set-aside", "operator"),
+            ("/v1/runs/actions", "operator"),
         ):
             for each in ROLES:
                 refused = await code(each, "POST", path) == (403, "forbidden")

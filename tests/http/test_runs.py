@@ -296,6 +296,46 @@ async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):
         assert (over.status_code, over.json()["code"]) == (409, "run_ended")
 
 
+async def test_several_runs_are_changed_each_by_itself(served, until):
+    """What does not fit or is unknown stops no other; sent again, no run is retried twice."""
+    failed, ended = await served.start("fail"), await served.start("hello")
+    for run_id in (failed, ended):
+        await served.output(run_id)
+    asks, _ = await served.waiting("ask")
+    run_ids = [failed, ended, asks, "nowhere", failed]
+
+    async def act(action: str, **fields: str) -> tuple[list[str], list[dict]]:
+        answer = await served.post("/v1/runs/actions", {"action": action, "run_ids": run_ids, **fields})
+        assert answer.status_code == 200, answer.text
+        results = answer.json()["results"]
+        assert [each["run_id"] for each in results] == run_ids[:4]
+        return [each["done"] or each["problem"]["code"] for each in results], results
+
+    done, results = await act("retry")
+    assert done == ["retried", "invalid_input", "invalid_input", "run_not_found"]
+    fork = results[0]["new_run_id"]
+
+    async def forks() -> list[str]:
+        return [run.run_id async for run in served.client.list_runs(fork_of=failed)]
+
+    assert await until(forks) == [fork]
+    _, again = await act("retry")
+    assert (again[0]["new_run_id"], again[0]["already"]) == (fork, True)
+    done, results = await act("retry_now")
+    assert done == ["run_ended", "run_ended", "retried_now", "run_not_found"]
+    assert results[2]["attempts"] == 0
+    done, _ = await act("cancel", reason="enough")
+    assert done == ["run_ended", "run_ended", "cancel_requested", "run_not_found"]
+    assert "enough (by local)" in (await served.output(asks))["error"]["message"]
+    assert await forks() == [fork]
+    for body in (
+        {"action": "pause", "run_ids": [asks]},
+        {"action": "cancel", "run_ids": []},
+        {"run_ids": ["x"]},
+    ):
+        assert (await served.post("/v1/runs/actions", body)).status_code == 422
+
+
 async def test_a_message_is_set_aside(served):
     """It is accepted, again too, with whoever asks as who did it; what the transcript does not have is 422, and an ended run 409."""
     run_id, _ = await served.waiting("ask")

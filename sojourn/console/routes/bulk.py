@@ -11,17 +11,22 @@ from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
+from sojourn.client.bulk import ACTIONS, BulkAction, BulkResult, can_act
+from sojourn.client.forking import RETRYABLE
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.runs import RunFilters, list_runs
-from sojourn.console.templating import new_mark
 from sojourn.errors import InvalidInput, RunNotFound
-from sojourn.http.bulk import ACTIONS, MAX_BULK, BulkAction, BulkOutcome, act_on_runs, can_act, statuses_for
+from sojourn.http.bulk import act_on_runs
+from sojourn.http.problems import problem_of
 from sojourn.reader import ListedRun
 
 __all__ = ["pages"]
 
 pages = Pages()
+
+MAX_BULK = 500
+"""Most runs of one action."""
 
 STEP = 25
 """Runs of one request."""
@@ -41,14 +46,13 @@ class BulkView:
     action: BulkAction
     runs: Sequence[str]
     """Ids of the runs that are left."""
-    made: str
     reason: str = ""
     done: int = 0
     """Runs that earlier requests changed."""
     skipped: int = 0
     """Runs that earlier requests left as they were."""
-    outcomes: Sequence[BulkOutcome] = ()
-    """The last outcomes."""
+    results: Sequence[BulkResult] = ()
+    """The last results."""
 
     @property
     def total(self) -> int:
@@ -80,9 +84,9 @@ async def confirm(visit: Visit) -> Response:
         left_out = 0
     else:
         wanted, has_more = _run_ids(form), False
-        runs = [run for run in await _known(visit, wanted) if can_act(action, run)]
+        runs = [run for run in await _known(visit, wanted) if can_act(action, run.status)]
         left_out = len(wanted) - len(runs)
-    view = BulkView(action, [run.run_id for run in runs], new_mark())
+    view = BulkView(action, [run.run_id for run in runs])
     return visit.page(
         "bulk.html",
         view=view,
@@ -99,20 +103,19 @@ async def act(visit: Visit) -> Response:
     """Act on the next runs, and say which are left."""
     form = await visit.form()
     action, run_ids = _action(form.text("do")), _run_ids(form)
-    made, reason = form.text("made")[:100], form.text("reason").strip()[:1_000]
+    reason = form.text("reason").strip()[:1_000]
     step, rest = run_ids[:STEP], run_ids[STEP:]
-    outcomes = await act_on_runs(visit.service, visit.asking, action, step, made=made, reason=reason)
-    skipped = sum(bool(outcome.fault) for outcome in outcomes)
+    results = await act_on_runs(visit.service, visit.asking, action, step, reason=reason)
+    skipped = sum(each.error is not None for each in results)
     view = BulkView(
         action,
         rest,
-        made,
         reason,
         (form.number("done") or 0) + len(step) - skipped,
         (form.number("skipped") or 0) + skipped,
-        outcomes,
+        results,
     )
-    return visit.page("bulk_done.html", view=view, filters=_filters(form))
+    return visit.page("bulk_done.html", view=view, filters=_filters(form), problem_of=problem_of)
 
 
 def _filters(form: Form) -> RunFilters:
@@ -136,14 +139,14 @@ async def _known(visit: Visit, wanted: Sequence[str]) -> list[ListedRun]:
 async def _matching(visit: Visit, action: BulkAction, filters: RunFilters) -> tuple[list[ListedRun], bool]:
     """Return the runs that match the filters, and whether there are more."""
     found: dict[str, ListedRun] = {}
-    each_status = [filters.status] if filters.status else statuses_for(action)
+    each_status = [filters.status] if filters.status else RETRYABLE if action == "retry" else ["running"]
     pages_left = MAX_PAGES
     for status in each_status:
         cursor: str | None = None
         while pages_left:
             pages_left -= 1
             page = await list_runs(visit, replace(filters, status=status), cursor, most=100)
-            found |= {run.run_id: run for run in page.runs if can_act(action, run)}
+            found |= {run.run_id: run for run in page.runs if can_act(action, run.status)}
             if len(found) > MAX_BULK:
                 return list(found.values())[:MAX_BULK], True
             if (cursor := page.cursor) is None:

@@ -1,13 +1,29 @@
 """Routes for an operator to steer a run.
 
-They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/retry-now`, `/set-aside` and `/fork`.
+They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/retry-now`, `/set-aside` and `/fork`; `/v1/runs/actions` takes
+several runs.
 """
 
-from fastapi import APIRouter, Response
+from typing import Literal
 
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict
+
+from sojourn.client.bulk import ACTIONS, BulkAction, BulkResult
 from sojourn.client.forking import MISSING
 from sojourn.client.setting_aside import is_plan_under_way
-from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
+from sojourn.http.bodies import (
+    NO_CHANGE,
+    NO_NOTE,
+    NO_REASON,
+    ActionsBody,
+    ForkBody,
+    ReasonBody,
+    ResumeBody,
+    SetAsideBody,
+)
+from sojourn.http.bulk import act_on_runs
+from sojourn.http.problems import ProblemDetails, problem_of
 from sojourn.http.replies import Acknowledgement, RetryAcknowledgement, SetAsideAcknowledgement, Started
 from sojourn.http.routes.parameters import KnownQueryRoute, RunId, Serving, json_of, problems
 from sojourn.http.security.principals import Asking, require
@@ -15,6 +31,59 @@ from sojourn.http.security.principals import Asking, require
 __all__ = ["routes"]
 
 routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
+
+
+class ActionOutcome(BaseModel):
+    """What came of an action on one run."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    run_id: str
+    """The run."""
+    done: Literal["cancel_requested", "retried", "retried_now"] | None = None
+    """What was done; null if the run was left as it is."""
+    new_run_id: str | None = None
+    """With `retried`: the run that continues it."""
+    already: bool = False
+    """With `retried`: whether `new_run_id` was there before, and no run was started."""
+    attempts: int | None = None
+    """With `retried_now`: attempts of a plan or of calls that begin now."""
+    problem: ProblemDetails | None = None
+    """Why the run was left as it is: the problem that a request of its own would have had."""
+
+
+class ActionOutcomes(BaseModel):
+    """What came of the action on each run."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    results: list[ActionOutcome]
+    """In the order of the request."""
+
+
+@routes.post(
+    "/actions", response_model=ActionOutcomes, responses=problems(400), summary="Cancel or retry several runs"
+)
+async def act_on_several(body: ActionsBody, asking: Asking, service: Serving) -> Response:
+    """Act on up to 100 runs, each by itself: one that is left as it is stops no other.
+
+    It can be sent again: a run that has a fork is not retried again.
+    """
+    run_ids = list(dict.fromkeys(body.run_ids))
+    results = await act_on_runs(service, asking, body.action, run_ids, reason=body.reason)
+    return json_of(ActionOutcomes(results=[_outcome(body.action, each) for each in results]))
+
+
+def _outcome(action: BulkAction, result: BulkResult) -> ActionOutcome:
+    if result.error:
+        problem = ProblemDetails(**problem_of(result.error).members)
+        return ActionOutcome(run_id=result.run_id, problem=problem)
+    outcome = ActionOutcome.model_validate(
+        {"run_id": result.run_id, "done": ACTIONS[action], "attempts": result.attempts}
+    )
+    if result.retried:
+        outcome.new_run_id, outcome.already = result.retried.run_id, result.retried.already
+    return outcome
 
 
 @routes.post(

@@ -394,10 +394,17 @@ async def _decide_many(world: World) -> Answer:
     )
 
 
+async def _act_on_many(world: World) -> Answer:
+    """The results repeat the id that they are about, and no more."""
+    answer = await world.send("POST", "/v1/runs/actions", {"action": "cancel", "run_ids": ["$run"]})
+    return replace(answer, text=answer.text.replace(world.filled("$run"), ""))
+
+
 _SENT = [_by_path(*each) for each in _PATHS] + [_by_method(*each) for each in _METHODS] + PAGES
 _SENT += map(_by_protocol, PROTOCOLS)
 _SENT.append(Row("GET a2a task by path", _card, 404, "not_found", "GET /a2a/{agent_id}{rest}"))
 _SENT.append(Row("several decisions", _decide_many, 200, "", "POST /v1/waits/decisions"))
+_SENT.append(Row("several runs", _act_on_many, 200, "", "POST /v1/runs/actions"))
 
 TENANCY = [*_SENT, *map(_as_eve, _SENT)]
 """The rows."""

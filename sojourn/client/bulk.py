@@ -1,0 +1,133 @@
+"""Cancel or retry many runs, each by itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sojourn.client.client import Client
+from sojourn.client.forking import RETRYABLE
+from sojourn.client.listing import describe_run, run_of
+from sojourn.client.run import Run
+from sojourn.contracts.run import OPEN_STATUSES
+from sojourn.errors import InvalidInput, RunEnded, RunNotFound, SojournError
+
+__all__ = [
+    "ACTIONS",
+    "BulkAction",
+    "BulkResult",
+    "Retried",
+    "act_on_each",
+    "can_act",
+    "each_status",
+    "status_of",
+]
+
+BulkAction = Literal["cancel", "retry", "retry_now"]
+
+ACTIONS: Mapping[BulkAction, str] = {
+    "cancel": "cancel_requested",
+    "retry": "retried",
+    "retry_now": "retried_now",
+}
+"""What each action has done."""
+
+AT_ONCE = 8
+"""Most runs that are changed at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """The run that continues another one."""
+
+    run_id: str
+    already: bool = False
+    """Whether it was there before."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What came of an action on one run."""
+
+    run_id: str
+    retried: Retried | None = None
+    """The run that continues it, after `retry`."""
+    attempts: int | None = None
+    """Attempts that began, after `retry_now`."""
+    error: SojournError | None = None
+    """Why nothing was done."""
+
+
+def can_act(action: BulkAction, status: str) -> bool:
+    """Return whether an action does something with runs of a status."""
+    return status in (RETRYABLE if action == "retry" else OPEN_STATUSES)
+
+
+async def status_of(client: Client, run_id: str) -> str:
+    """Return the status of a run as lists have it, without its worker. Raises RunNotFound."""
+    return (await run_of(await describe_run(client.temporal, run_id))).status
+
+
+async def each_status(client: Client, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the status of each run; it is empty if there is no such run."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def read(run_id: str) -> str:
+        async with gate:
+            try:
+                return await status_of(client, run_id)
+            except (RunNotFound, InvalidInput):
+                return ""
+
+    return dict(zip(run_ids, await asyncio.gather(*map(read, run_ids)), strict=True))
+
+
+async def act_on_each(
+    client: Client,
+    action: BulkAction,
+    run_ids: Sequence[str],
+    *,
+    status_of: Callable[[str], Awaitable[str]],
+    retry: Callable[[Run], Awaitable[Retried]],
+    by: str | None,
+    reason: str = "",
+) -> list[BulkResult]:
+    """Act on runs, and return the result of each in their order.
+
+    A run with another status is left as it is, and a failure stops no other run.
+
+    Args:
+        client: The client.
+        action: What to do.
+        run_ids: The runs.
+        status_of: Returns the status of a run. Raises RunNotFound.
+        retry: Continues a run in a new one, or returns the one that continues it already.
+        by: Name to record, unchecked.
+        reason: The reason of a cancellation.
+    """
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def act(run_id: str) -> BulkResult:
+        async with gate:
+            try:
+                run = client.get_run(run_id)
+                _require_status(action, run.id, await status_of(run.id))
+                if action == "retry":
+                    return BulkResult(run.id, retried=await retry(run))
+                if action == "retry_now":
+                    return BulkResult(run.id, attempts=len(await run.retry_now()))
+                await run.cancel(reason, by=by)
+                return BulkResult(run.id)
+            except SojournError as error:
+                return BulkResult(run_id, error=error)
+
+    return list(await asyncio.gather(*map(act, run_ids)))
+
+
+def _require_status(action: BulkAction, run_id: str, status: str) -> None:
+    if can_act(action, status):
+        return
+    if action == "retry":
+        raise InvalidInput(f"run {run_id} did not fail, it is {status}", run_id=run_id)
+    what = action.replace("_", " ")
+    raise RunEnded(f"{run_id} has ended ({status}); there is nothing to {what}", run_id=run_id)
