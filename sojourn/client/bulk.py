@@ -9,8 +9,9 @@ from sojourn.client.client import Client
 from sojourn.client.forking import RETRYABLE
 from sojourn.client.listing import describe_run, run_of
 from sojourn.client.run import Run
+from sojourn.client.sending import run_ended
 from sojourn.contracts.run import OPEN_STATUSES
-from sojourn.errors import InvalidInput, RunEnded, RunNotFound, SojournError
+from sojourn.errors import InvalidInput, RunNotFound, SojournError
 
 __all__ = [
     "ACTIONS",
@@ -129,5 +130,4 @@ def _require_status(action: BulkAction, run_id: str, status: str) -> None:
         return
     if action == "retry":
         raise InvalidInput(f"run {run_id} did not fail, it is {status}", run_id=run_id)
-    what = action.replace("_", " ")
-    raise RunEnded(f"{run_id} has ended ({status}); there is nothing to {what}", run_id=run_id)
+    raise run_ended(run_id, status, action.replace("_", " "))

@@ -6,6 +6,7 @@ Labels never change, so each is read once from the input of its run, however man
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -36,6 +37,7 @@ __all__ = [
     "find_runs",
     "labels_of_run",
     "message_of",
+    "newest_of",
     "page_of",
     "parse_labels",
     "query_literal",
@@ -346,6 +348,17 @@ async def find_runs(client: Client, selection: Selection, limit: int | None) -> 
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
+
+
+async def newest_of(found: AsyncGenerator[RunStatus], most: int) -> tuple[list[RunStatus], bool]:
+    """Return the first runs of a list, and whether there are more."""
+    runs: dict[str, RunStatus] = {}
+    async with aclosing(found):
+        async for run in found:
+            if len(runs) == most and run.run_id not in runs:
+                return list(runs.values()), True
+            runs.setdefault(run.run_id, run)  # a run that continues as new is listed several times
+    return list(runs.values()), False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from sojourn.errors import (
 )
 from sojourn.values.wire import size_of
 
-__all__ = ["AlreadyGiven", "Fields", "Update", "not_found", "other_kind", "send"]
+__all__ = ["AlreadyGiven", "Fields", "Update", "not_found", "other_kind", "run_ended", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
@@ -165,6 +165,11 @@ async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
         return translate_error(error, handle.id)
     reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
     return NoWorker(f"{handle.id}: {reason}; it can still take effect when one runs", run_id=handle.id)
+
+
+def run_ended(run_id: str, status: str, what: str) -> RunEnded:
+    """Return the error of an operator's action on a run that has ended."""
+    return RunEnded(f"{run_id} has ended ({status}); there is nothing to {what}", run_id=run_id)
 
 
 def _closed_error(run_id: str, fields: Fields) -> RunEnded:

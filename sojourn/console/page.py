@@ -305,6 +305,14 @@ async def _while_up(service: Service, making: Awaitable[T]) -> T:
         task.cancel()
 
 
+_THEN = {
+    "run_not_found": "The list has the runs that you may see.",
+    "run_ended": "Its page shows how it ended. You can fork it from any step.",
+    **dict.fromkeys(("unknown_wait", "await_closed", "already_answered"), "The inbox has what is open."),
+}
+"""What to do next on a page, by the code of a problem whose `then` names a path of the API."""
+
+
 def problem_page(
     problem: Problem, links: Links, asking: Principal | None, *, is_part: bool = False
 ) -> Response:
@@ -313,6 +321,7 @@ def problem_page(
     It is a page. For a script it is a notice on the open page. If the visitor must sign in, the script
     reloads the page instead, which leads to the sign-in page.
     """
+    problem.then = _THEN.get(problem.code, problem.then)
     title = HTTPStatus(problem.status).phrase
     name = "problem_notice.html" if is_part else "problem.html"
     html = render(name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking)

@@ -32,7 +32,6 @@ from sojourn.console.views.text import (
     ago,
     exact,
     lines_of,
-    money,
     short_number,
     shown,
     size,
@@ -43,7 +42,7 @@ from sojourn.console.views.values import artifact_place, json_beginning, line_of
 from sojourn.console.views.waits import form_in_place, kind_word, waits_of
 from sojourn.contracts.message import Message
 from sojourn.http.problems import redact_sender
-from sojourn.values.visible import format_duration, one_line, readable
+from sojourn.values.visible import format_duration, format_money, one_line, readable
 
 __all__ = ["asset_routes", "new_mark", "render"]
 
@@ -112,7 +111,7 @@ def _templates() -> Environment:
         "lines": lines_of,
         "markdown": render_markdown,
         "markdown_draft": render_draft,
-        "money": money,
+        "money": format_money,
         "newest_entries": newest_entries,
         "note_line": note_line,
         "note_text": note_text,

@@ -21,7 +21,7 @@ from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
 from sojourn.client.listing import Selection, describe_run
 from sojourn.client.run import Run
-from sojourn.client.sending import not_found
+from sojourn.client.sending import not_found, run_ended
 from sojourn.client.session import Session
 from sojourn.client.start import is_start_of, validate_input
 from sojourn.contracts.attachment import AttachmentRecord
@@ -34,7 +34,6 @@ from sojourn.errors import ArtifactNotFound, DefinitionError, RunAlreadyExists, 
 from sojourn.events.one_run import events_of
 from sojourn.http.backend import Backend
 from sojourn.http.bodies import ForkBody, StartBody
-from sojourn.http.problems import Problem
 from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for, view_of
@@ -227,30 +226,16 @@ class Service(Backend):
         await self._describe_seen(asking, run.id)
         return run
 
-    async def open_run(
-        self,
-        asking: Principal,
-        run_id: str,
-        what: str,
-        *,
-        then: str = "GET /v1/runs/{run_id}/output has how it ended.",
-    ) -> Run:
-        """Return a run that the principal may see, to do something with it.
-
-        Args:
-            asking: The principal.
-            run_id: The run.
-            what: What is to be done, such as `pause`.
-            then: What to do if the run has ended.
+    async def open_run(self, asking: Principal, run_id: str, what: str) -> Run:
+        """Return a run that the principal may see, to do something with it, such as `pause`.
 
         Raises:
-            Problem: The run has ended.
+            RunEnded: There is nothing to do.
         """
         run = await self.run(asking, run_id)
         status = await run.status()
         if not status.is_open:
-            detail = f"{run.id} has ended ({status.status}); there is nothing to {what}"
-            raise Problem(409, "run_ended", detail, then=then, run_id=run.id)
+            raise run_ended(run.id, status.status, what)
         return run
 
     async def listed_run(self, asking: Principal, run_id: str) -> ListedRun:

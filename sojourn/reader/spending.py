@@ -5,11 +5,10 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 
-from sojourn.client.listing import Selection, find_runs
+from sojourn.client.listing import Selection, find_runs, newest_of
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolTelemetry
@@ -203,7 +202,8 @@ class SpendingReader:
         )
 
     async def _read(self, selection: Selection, days: Sequence[date]) -> RecentSpending:
-        runs, is_whole = await self._list(selection)
+        found = find_runs(self._reader.client.temporal, selection, None)
+        runs, has_more = await newest_of(found, MAX_RUNS)
         opened = [run.run_id for run in runs if run.closed_at is None][:MAX_OPEN]
         until = asyncio.get_running_loop().time() + LONGEST
         gate = asyncio.Semaphore(AT_ONCE)
@@ -218,19 +218,10 @@ class SpendingReader:
             of_day = agents.setdefault(run.agent_id, {}).setdefault(day, DaySpending())
             of_day.add(DaySpending(1, int(_has_failed(run)), spending or Spending(unread=[run.run_id])))
             counts[day] = counts.get(day, 0) + 1
-        if not is_whole:
+        if has_more:
             totals = await asyncio.gather(*(self._count(selection, day) for day in days))
             counts = dict(zip(days, totals, strict=True))
-        return RecentSpending(days, agents, counts, is_whole)
-
-    async def _list(self, selection: Selection) -> tuple[list[RunStatus], bool]:
-        runs: dict[str, RunStatus] = {}
-        async with aclosing(find_runs(self._reader.client.temporal, selection, None)) as found:
-            async for run in found:
-                if len(runs) == MAX_RUNS and run.run_id not in runs:
-                    return list(runs.values()), False
-                runs.setdefault(run.run_id, run)  # one that continues as new is listed several times
-        return list(runs.values()), True
+        return RecentSpending(days, agents, counts, is_whole=not has_more)
 
     async def _known_of(self, run: RunStatus, until: float, gate: asyncio.Semaphore) -> Spending | None:
         try:

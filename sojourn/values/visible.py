@@ -23,6 +23,7 @@ __all__ = [
     "describe_mixed_scripts",
     "fence",
     "format_duration",
+    "format_money",
     "inert",
     "one_line",
     "plain",
@@ -285,6 +286,15 @@ def format_duration(duration: timedelta | None) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2])
+
+
+def format_money(cost: float | None) -> str:
+    """Return an amount of US dollars with as many places as a small one needs, or an empty text for None."""
+    if cost is None:
+        return ""
+    if cost == 0:
+        return "$0"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}" if cost >= 0.0001 else "< $0.0001"
 
 
 CUT = "…"

@@ -107,8 +107,8 @@ async def _act(
     from sojourn.client.bulk import Retried, act_on_each, status_of
 
     async def retry(run: "Run") -> "Retried":
-        async for known in client.list_runs(fork_of=run.id, limit=1):
-            return Retried(known.run_id, already=True)
+        if forks := [fork.run_id async for fork in client.list_runs(fork_of=run.id, limit=1)]:
+            return Retried(forks[0], already=True)
         return Retried((await client.fork(run.id, by=who)).id)
 
     results = await act_on_each(

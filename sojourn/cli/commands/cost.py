@@ -16,6 +16,7 @@ from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, OnlyAgent, OnlySession, add_connection_options
 from sojourn.cli.screen.text import local, plain
 from sojourn.values.text import count_noun
+from sojourn.values.visible import format_money
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -100,17 +101,13 @@ def cost(
 
 
 async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunStatus], bool]":
+    from sojourn.client.listing import Selection, find_runs, newest_of
     from sojourn.errors import InvalidInput
 
-    runs: dict[str, RunStatus] = {}
     try:
-        async for run in client.list_runs(**filters):
-            if len(runs) == MAX_LOOKED_AT and run.run_id not in runs:
-                return list(runs.values()), True
-            runs.setdefault(run.run_id, run)  # a run that continues as new is listed several times
+        return await newest_of(find_runs(client.temporal, Selection(**filters), None), MAX_LOOKED_AT)
     except InvalidInput as error:  # the search attributes are missing, which is not bad usage
         raise CommandError(str(error)) from error
-    return list(runs.values()), False
 
 
 def _name(run: "RunStatus", by: str) -> str:
@@ -179,10 +176,7 @@ def _show(by: str, lines: "dict[str, Spending]", total: "Spending") -> None:
 
 
 def _money(spent: "Spending") -> str:
-    cost = spent.cost
-    if cost is None:
-        return "unknown" if spent.unpriced else ""
-    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
+    return format_money(spent.cost) or ("unknown" if spent.unpriced else "")
 
 
 def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:

@@ -152,10 +152,11 @@ def set_aside(
 
 async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:
     from sojourn.cli.waits import require_worker
+    from sojourn.client.sending import run_ended
 
     status: RunStatus = await client.get_run(run_id).status()
     if not status.is_open:
-        raise CommandError(f"{run_id} has ended ({status.status}); there is nothing to {verb}", run_id=run_id)
+        raise run_ended(run_id, status.status, verb)
     if verb == "resume" and status.status != "paused":
         raise CommandError(
             f"{run_id} is not paused, it is {status.status}; there is nothing to resume", run_id=run_id

@@ -52,8 +52,18 @@ from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.timeline import WaitEnd, describe_verdict, is_interruption, is_last_result
 from sojourn.values.json_value import is_array
 from sojourn.values.text import count_noun
+from sojourn.values.visible import format_money
 
-__all__ = ["MessageLines", "decision_lines", "is_drawn", "lines_of", "name_of", "spoken_lines", "usage_text"]
+__all__ = [
+    "MessageLines",
+    "decision_lines",
+    "is_drawn",
+    "lines_of",
+    "name_of",
+    "spoken_lines",
+    "usage_line",
+    "usage_text",
+]
 
 
 CLOSED = "closed"
@@ -87,16 +97,18 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
 
 def usage_text(output: RunOutput) -> str:
     """Return the calls, the tokens and the cost of a run, on one line."""
-    parts = [count_noun(output.tool_calls, "call")]
-    below = output.children_count - output.tool_calls
-    if below > 0:
-        parts.append(f"{below} in child runs")
-    used = output.total_usage
-    if tokens := used.input_tokens + used.output_tokens:
-        parts.append(count_noun(tokens, "token"))
-    if used.cost:
-        parts.append(f"${used.cost:.4f}")
-    return ", ".join(parts)
+    used, below = output.total_usage, output.children_count - output.tool_calls
+    return usage_line(output.tool_calls, used.input_tokens + used.output_tokens, used.cost, below)
+
+
+def usage_line(calls: int, tokens: int, cost: float | None, below: int = 0) -> str:
+    parts = [
+        count_noun(calls, "call"),
+        f"{below} in child runs" if below > 0 else "",
+        count_noun(tokens, "token") if tokens else "",
+        format_money(cost or None),
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def spoken_lines(message: Message, *, is_partial: bool = False) -> list[Line]:

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from sojourn.cli.screen.calls import Detail
-from sojourn.cli.screen.lines import name_of, usage_text
+from sojourn.cli.screen.lines import name_of, usage_line, usage_text
 from sojourn.cli.screen.text import Line, format_duration, local, plain, text_lines
 from sojourn.contracts.message import Message, TextPart
 from sojourn.timeline import UserMessage, UserTurn, is_interruption
@@ -199,12 +199,7 @@ def _became(turn: UserTurn) -> str:
 def _usage_text(turn: UserTurn) -> str:
     if turn.end and turn.end.output:
         return usage_text(turn.end.output)
-    parts = [count_noun(turn.calls, "call")]
-    if turn.spent.tokens:
-        parts.append(count_noun(turn.spent.tokens, "token"))
-    if turn.spent.cost:
-        parts.append(f"${turn.spent.cost:.4f}")
-    return ", ".join(parts)
+    return usage_line(turn.calls, turn.spent.tokens, turn.spent.cost)
 
 
 def _briefly(turn: UserTurn, width: int) -> str:

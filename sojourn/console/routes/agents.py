@@ -15,7 +15,6 @@ from sojourn.authoring.app import App
 from sojourn.authoring.runnable import RemoteToolset, unusable_tools_of
 from sojourn.checks.workers import ServedQueue
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.text import money
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_spec import ToolSpec
@@ -23,7 +22,7 @@ from sojourn.errors import SojournError
 from sojourn.forms import SchemaTable, example_of, schema_table
 from sojourn.http.problems import Problem
 from sojourn.values.json_value import is_array, is_object
-from sojourn.values.visible import format_duration
+from sojourn.values.visible import format_duration, format_money
 
 __all__ = ["pages"]
 
@@ -326,7 +325,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType] - of any policy
     if name == "max_cost":
-        return money(float(value))
+        return format_money(float(value))
     if isinstance(value, int):
         return f"{value:,}"
     return str(value).replace("_", " ")

@@ -32,15 +32,10 @@ __all__ = ["pages"]
 pages = Pages()
 
 
-async def _open(visit: Visit, run_id: str, what: str) -> Run:
-    then = "Its page shows how it ended. You can fork it from any step."
-    return await visit.service.open_run(visit.asking, run_id, what, then=then)
-
-
 @pages.post("/runs/{run_id:path}/pause", role="operator")
 async def pause(visit: Visit, run_id: str) -> Response:
     """Start nothing new until it is resumed."""
-    run = await _open(visit, run_id, "pause")
+    run = await visit.service.open_run(visit.asking, run_id, "pause")
     await run.pause((await visit.form()).text("reason"), by=visit.asking.subject)
     return visit.go(f"/runs/{run.id}")
 
@@ -48,7 +43,7 @@ async def pause(visit: Visit, run_id: str) -> Response:
 @pages.post("/runs/{run_id:path}/resume", role="operator")
 async def resume(visit: Visit, run_id: str) -> Response:
     """Go on, perhaps with a message."""
-    run = await _open(visit, run_id, "resume")
+    run = await visit.service.open_run(visit.asking, run_id, "resume")
     message = (await visit.form()).text("message").strip()
     await run.resume(messages=[message] if message else [], by=visit.asking.subject, principal=visit.asking)
     return visit.go(f"/runs/{run.id}")
@@ -57,7 +52,7 @@ async def resume(visit: Visit, run_id: str) -> Response:
 @pages.post("/runs/{run_id:path}/cancel", role="operator")
 async def cancel(visit: Visit, run_id: str) -> Response:
     """Ask the run to cancel."""
-    run = await _open(visit, run_id, "cancel")
+    run = await visit.service.open_run(visit.asking, run_id, "cancel")
     await run.cancel((await visit.form()).text("reason"), by=visit.asking.subject)
     return visit.go(f"/runs/{run.id}")
 
@@ -65,7 +60,7 @@ async def cancel(visit: Visit, run_id: str) -> Response:
 @pages.post("/runs/{run_id:path}/retry-now", role="operator")
 async def retry_now(visit: Visit, run_id: str) -> Response:
     """Begin the next attempts of its plan and its calls without the rest of their backoff."""
-    run = await _open(visit, run_id, "retry")
+    run = await visit.service.open_run(visit.asking, run_id, "retry")
     await run.retry_now()
     return visit.go(f"/runs/{run.id}")
 
@@ -73,7 +68,7 @@ async def retry_now(visit: Visit, run_id: str) -> Response:
 @pages.post("/runs/{run_id:path}/set-aside", role="operator")
 async def set_aside(visit: Visit, run_id: str) -> Response:
     """Leave a message, or the result of a call, out of what planners read."""
-    run = await _open(visit, run_id, "set aside")
+    run = await visit.service.open_run(visit.asking, run_id, "set aside")
     form = await visit.form()
     call_id, number = form.text("call"), form.text("message")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10

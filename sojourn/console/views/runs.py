@@ -9,14 +9,14 @@ from sojourn.client.conversation_id import is_conversation
 from sojourn.client.forking import RETRYABLE
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import plain_words
-from sojourn.console.views.text import OPEN, money, short_number, word_of
+from sojourn.console.views.text import OPEN, short_number, word_of
 from sojourn.console.views.waits import wait_line, waits_of
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.reader import Detail, ListedRun, RunEnd, Snapshot
 from sojourn.timeline import TokenUsage
-from sojourn.values.visible import format_duration, one_line
+from sojourn.values.visible import format_duration, format_money, one_line
 
 __all__ = ["RunHead", "RunRow", "doing", "row_of", "waits_line"]
 
@@ -213,6 +213,6 @@ def remaining_limits(caps: Caps) -> list[tuple[str, str]]:
         ("failed steps in a row", None if caps.failed_steps is None else f"{caps.failed_steps:,}"),
         ("active time", format_duration(caps.time) if caps.time is not None else None),
         ("tokens", short_number(caps.tokens) if caps.tokens is not None else None),
-        ("money", money(caps.cost) if caps.cost is not None else None),
+        ("money", format_money(caps.cost) or None),
     )
     return [(name, amount) for name, amount in known if amount is not None]

@@ -13,7 +13,6 @@ __all__ = [
     "ago_now",
     "exact",
     "lines_of",
-    "money",
     "short_number",
     "shown",
     "size",
@@ -79,18 +78,6 @@ def ago_now(html: str, now: datetime) -> str:
 def exact(moment: datetime) -> str:
     """Format a moment to the second, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def money(cost: float | None) -> str:
-    """Format US dollars, with as many places as a small amount needs.
-
-    Empty if the cost is not known.
-    """
-    if cost is None:
-        return ""
-    if cost == 0:
-        return "$0"
-    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}" if cost >= 0.0001 else "< $0.0001"
 
 
 def short_number(number: float) -> str:

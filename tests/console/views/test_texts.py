@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.console.views.markdown import plain_words, render_markdown
-from sojourn.console.views.text import ago, ago_now, exact, lines_of, money, short_number, shown, size
-from sojourn.values.visible import one_line, readable
+from sojourn.console.views.text import ago, ago_now, exact, lines_of, short_number, shown, size
+from sojourn.values.visible import format_money, one_line, readable
 
 NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ def test_what_was_made_before_says_how_long_ago_it_is_now():
 
 def test_amounts_are_short_and_say_their_unit():
     """Numbers, money and sizes."""
-    assert [money(each) for each in (None, 0, 0.0609, 0.00001, 12.5)] == [
+    assert [format_money(each) for each in (None, 0, 0.0609, 0.00001, 12.5)] == [
         "",
         "$0",
         "$0.0609",
