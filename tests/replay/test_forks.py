@@ -5,7 +5,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import random
@@ -45,6 +44,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
 from sojourn.events import Event, RunStartedEvent
 from sojourn.events.history import HistoryReader
+from tests.replay import folding
 
 HERE = Path(__file__).parent
 HISTORIES = sorted(set((HERE / "histories").glob("*.json")) - {HERE / "histories" / "notice_delivery.json"})
@@ -52,19 +52,6 @@ CASES = int(os.environ.get("SOJOURN_CASES", "80"))
 AT_ONCE = 20
 PATIENCE = 60.0
 ANSWER = PlanResult.final("done", result={"guilty": True})  # some callers want a typed answer
-
-
-def import_from_here(name: str) -> Any:
-    """Import a module of this folder."""
-    spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-folding = import_from_here("folding")
 
 
 @dataclass

@@ -7,10 +7,8 @@ Mend the code so that both histories replay; `record.py` says when histories may
 import importlib
 import importlib.util
 import json
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHistory
@@ -27,25 +25,11 @@ from temporalio.workflow import NondeterminismError
 from sojourn import App, data_converter
 from sojourn.events import Event
 from sojourn.worker import shell
+from tests.replay import folding, scenarios
 
 HERE = Path(__file__).parent
 HISTORIES = sorted((HERE / "histories").glob("*.json"))
 MAX_BYTES = 200_000
-
-
-def import_from_here(name: str) -> Any:
-    """Import a module of this folder."""
-    spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-folding = import_from_here("folding")
-scenarios = import_from_here("scenarios")
 
 
 # The sandbox forbids clocks, randomness and I/O in all modules that it loads anew:

@@ -1,8 +1,6 @@
 """The status that a worker returns equals the one folded from the history, at every workflow task of every stored history."""
 
 import asyncio
-import importlib.util
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -17,26 +15,10 @@ from sojourn import RunStatus, data_converter
 from sojourn.core.history.fold import Fold
 from sojourn.events.history import HistoryReader
 from sojourn.worker import shell
+from tests.replay import folding, scenarios
 
 HERE = Path(__file__).parent
 HISTORIES = sorted(set((HERE / "histories").glob("*.json")) - {HERE / "histories" / "notice_delivery.json"})
-
-
-def import_from_here(name: str) -> Any:
-    """Import a module of this folder."""
-    if loaded := sys.modules.get(f"replay_{name}"):
-        return loaded
-    spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-folding = import_from_here("folding")
-scenarios = import_from_here("scenarios")
 
 
 class StatusReader(WorkflowRunner):

@@ -1,8 +1,6 @@
 """A recorded history as a test of an app: it passes as long as the app decides the same."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from cryptography.fernet import Fernet
 from sojourn import Agent, App, ModelPlanner, PlanResult, Toolset
 from sojourn.testing import ScriptedPlanner, replays
 from tests.encrypted.keys import FernetCodec
+from tests.replay import scenarios
 
 REPLAY = Path(__file__).parents[1] / "replay"
 
@@ -51,19 +50,7 @@ async def refund(serve, tmp_path) -> Path:
     return await record(await serve(shop_app()), tmp_path / "histories" / "refund.json")
 
 
-@pytest.fixture(scope="module")
-def scenarios():
-    """The app of the stored histories."""
-    spec = importlib.util.spec_from_file_location("replays_scenarios", REPLAY / "scenarios.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-async def test_every_stored_history_is_decided_as_then(scenarios):
+async def test_every_stored_history_is_decided_as_then():
     """Questions, approvals, child runs, refusals, limits and large results are planned again, with the same decisions."""
     app = scenarios.make_app()
     for history in (REPLAY / "histories").glob("*.json"):
