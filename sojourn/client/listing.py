@@ -345,8 +345,6 @@ async def find_runs(client: Client, selection: Selection, limit: int | None) -> 
                 return
             yield run
     except RPCError as error:
-        if search_attributes.is_unknown(error):
-            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
 
 
@@ -399,8 +397,6 @@ async def page_of(
                 break
         return Page(runs, found.next_page_token or None, {run.run_id: asked[run.run_id] for run in runs})
     except RPCError as error:
-        if search_attributes.is_unknown(error):
-            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
 
 
@@ -423,8 +419,6 @@ async def count_of(client: Client, selection: Selection) -> int:
     try:
         return (await client.count_workflows(selection.query)).count
     except RPCError as error:
-        if search_attributes.is_unknown(error):
-            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
 
 

@@ -197,8 +197,6 @@ async def create_schedule(
             f"there is a schedule {schedule_id!r}; choose another schedule_id, or delete that one first"
         ) from error
     except RPCError as error:
-        if search_attributes.is_unknown(error):
-            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
     return Schedule(temporal, schedule_id)
 

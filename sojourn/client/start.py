@@ -124,12 +124,7 @@ async def start_workflow(
     attributes = search_attributes.attributes_of(
         run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
     )
-    try:
-        return await start(AGENT_RUN, argument, search_attributes=attributes, **options)
-    except RPCError as error:
-        if search_attributes.is_unknown(error):
-            raise InvalidInput(search_attributes.HOW_TO_REGISTER, run_id=run_id) from error
-        raise
+    return await start(AGENT_RUN, argument, search_attributes=attributes, **options)
 
 
 async def _start_with(

@@ -9,6 +9,7 @@ import time
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
+from sojourn.search_attributes import HOW_TO_REGISTER, is_unknown
 from sojourn.values.text import plain
 
 __all__ = [
@@ -148,6 +149,8 @@ def translate_error(error: RPCError, run_id: str | None) -> RunError:
             "`temporal operator namespace create`",
             run_id=run_id,
         )
+    if is_unknown(error):
+        return InvalidInput(HOW_TO_REGISTER, run_id=run_id)
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(
             f"there is no run {run_id!r} in this namespace: it was never started, or was deleted some time after its end "
