@@ -65,12 +65,16 @@ def can_act(action: BulkAction, status: str) -> bool:
 
 
 async def status_of(client: Client, run_id: str) -> str:
-    """Return the status of a run as lists have it, without its worker. Raises RunNotFound."""
+    """Return the status of a run as lists have it.
+
+    Raises:
+        RunNotFound: There is no such run.
+    """
     return (await run_of(await describe_run(client.temporal, run_id))).status
 
 
 async def each_status(client: Client, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the status of each run; it is empty if there is no such run."""
+    """Return the status of each run, empty if there is no such run."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def read(run_id: str) -> str:

@@ -227,7 +227,12 @@ class Service(Backend):
         return run
 
     async def open_run(self, asking: Principal, run_id: str, what: str) -> Run:
-        """Return a run that the principal may see, to do something with it, such as `pause`.
+        """Return an open run that the principal may see.
+
+        Args:
+            asking: The principal.
+            run_id: The run.
+            what: What is to be done with it, such as `pause`.
 
         Raises:
             RunEnded: There is nothing to do.

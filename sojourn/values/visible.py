@@ -289,7 +289,10 @@ def format_duration(duration: timedelta | None) -> str:
 
 
 def format_money(cost: float | None) -> str:
-    """Return an amount of US dollars with as many places as a small one needs, or an empty text for None."""
+    """Return an amount of US dollars, or an empty text for None.
+
+    A small amount has as many places as it needs.
+    """
     if cost is None:
         return ""
     if cost == 0:
