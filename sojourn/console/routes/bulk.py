@@ -60,9 +60,10 @@ class BulkView:
 
 
 def _action(text: str) -> BulkAction:
-    if text not in ACTIONS:
+    found = next((each for each in ACTIONS if each == text), None)
+    if found is None:
         raise InvalidInput(f"do: {text[:50]!r} is none of {', '.join(ACTIONS)}")
-    return text
+    return found
 
 
 def _run_ids(form: Form) -> list[str]:
