@@ -55,6 +55,7 @@ CASES = [
     Case("resume {run}"),
     Case("cancel {run}", needs_worker=False),
     Case("set-aside {run} 0"),
+    Case("bulk cancel - --dry-run", takes_run=False, needs_worker=False, input="r\n"),
     Case("fork {run}"),
     Case("retry {run}", needs_worker=False),
     Case("export {run}", needs_worker=False),
