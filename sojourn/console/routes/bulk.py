@@ -60,10 +60,10 @@ class BulkView:
 
 
 def _action(text: str) -> BulkAction:
-    found = next((each for each in ACTIONS if each == text), None)
-    if found is None:
-        raise InvalidInput(f"do: {text[:50]!r} is none of {', '.join(ACTIONS)}")
-    return found
+    for action in ACTIONS:
+        if text == action:
+            return action
+    raise InvalidInput(f"do: {text[:50]!r} is none of {', '.join(ACTIONS)}")
 
 
 def _run_ids(form: Form) -> list[str]:
