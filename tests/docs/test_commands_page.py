@@ -1,4 +1,4 @@
-"""docs/commands.md: its command lines work, and print the fields of its tables."""
+"""docs/commands.md: its command lines work, and print the fields of the tables in docs/reference/json.md."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ from tests.cli.conftest import command, desk, served, start_command
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "commands.md").read_text()
+JSON_PAGE = (HERE.parents[1] / "docs" / "reference" / "json.md").read_text()
 
 
 __all__ = ["command", "desk", "served", "start_command"]  # fixtures
@@ -40,8 +41,8 @@ def lines_of(section: str) -> list[list[str]]:
 
 
 def fields_of(rows, section: str) -> list[str]:
-    """The fields of a section's table."""
-    return [field.strip("`") for field, _ in rows("commands.md", f"## {section}\n")]
+    """The fields of the table of a section of the reference."""
+    return [field.strip("`") for field, _ in rows("reference/json.md", f"## {section}\n")]
 
 
 async def all_well(served, lines: list[list[str]]) -> list:
@@ -144,8 +145,8 @@ async def test_keys(command, tmp_path):
     assert [(each.code, each.err) for each in done] == [(0, "")] * 8
     ana, ci, rotated, table, listed, older, revoked, ids = done
     assert re.fullmatch(r"sojourn_[0-9a-f]{12}_[\w-]{43}", ana.out.splitlines()[-1])
-    part = PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
-    assert all(f"`{field}`" in part for key in listed.objects for field in key)
+    (fields,) = re.findall(r"^\| `keys list` \| (.*) \|$", JSON_PAGE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", fields) == list(listed.objects[0])
     assert {key["name"]: key["roles"] for key in listed.objects} == {
         "ana": ["user", "approver"],
         "ci": ["user"],
@@ -191,7 +192,7 @@ async def test_list(served, until, rows):
 
     await until(is_listed)
     done = await all_well(served, lines)
-    assert [*done[-1].objects[0], "stuck"] == fields_of(rows, "List")
+    assert [*done[-1].objects[0], "stuck"] == fields_of(rows, "Lists")
 
 
 async def test_cost(served, rows):
@@ -232,7 +233,7 @@ async def test_answers(served, here, rows):
             ["set-aside", run.id, "0", "--json"],
         )
     ]
-    assert set(printed | resumed.json | aside.json) == set(fields_of(rows, "Steer"))
+    assert set(printed | resumed.json | aside.json) == set(fields_of(rows, "Answers and steering"))
 
 
 async def test_steering(served):
@@ -263,7 +264,7 @@ async def test_try_again(served, here, rows, until):
         options = {"--detach": None, "--json": None}  # each once
         line = [*(known.get(word, word) for word in words if word not in options), *options]
         done = (await all_well(served, [line]))[0]
-        assert list(done.json) == fields_of(rows, "Try again")
+        assert list(done.json) == fields_of(rows, "Forks and retries")
         assert done.json["forked_from"] == run.id
 
     async def are_listed() -> bool:
@@ -311,7 +312,7 @@ async def test_export(served, here):
     files = re.findall(r"^\| `([\w.]+)` \| ", PAGE.split("## Export")[1].split("## Serve")[0], re.MULTILINE)
     assert sorted(files) == sorted(path.name for path in (here / run.id).iterdir())
     assert set(done.json) == set(
-        re.findall(r"`(\w+)`", PAGE.split("With `--json` it prints `run_id`, ")[1].split("each the same")[0])
+        re.findall(r"`(\w+)`", JSON_PAGE.split("`export` prints `run_id`, ")[1].split("each the same")[0])
     ) | {"run_id"}
     (written,) = await all_well(served, [[*history, "--json"]])
     assert written.json["history"] == history[-1]
@@ -324,7 +325,7 @@ async def test_catalog_and_doctor(served, here):
     tree, listed, written = await all_well(served, lines_of("Catalog"))
     assert "desk.tools.add" in tree.out
     assert set(listed.json[0]) <= set(
-        re.findall(r"`(\w+)`", PAGE.split("Each entry has")[1].split("With `--json`")[0])
+        re.findall(r"`(\w+)`", JSON_PAGE.split("Each entry of `catalog` has")[1].split("With `--json`")[0])
     )
     assert written.out.splitlines()[0] == "schemas/tool_schemas.json"
     await served.end_left_open()
@@ -349,9 +350,9 @@ async def test_errors_have_the_fields_of_the_table(served, rows):
     done = await served.sojourn("approve", run.id, "--json")
     error = json.loads(done.err)
     assert list(error) == [
-        field.strip("`") for field, _ in rows("commands.md", "one object on standard error:")
+        field.strip("`") for field, _ in rows("reference/json.md", "one object on standard error:")
     ]
-    entry = re.search(r"Each entry of `open` has (.*?)\n", PAGE)
+    entry = re.search(r"Each entry of `open` has (.*?)\n", JSON_PAGE)
     assert entry
     others = set(error["open"][0]) - set(WaitView.model_fields)
     assert others <= set(re.findall(r"`(\w+)`", entry[1]))

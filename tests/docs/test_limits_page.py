@@ -279,9 +279,9 @@ async def test_the_message_of_a_stopped_run(watched):
     assert stopped.limit.message == block[1].rstrip("\n")
 
 
-def test_the_classes_of_the_page_are_those_of_the_code(rows):
+def test_the_classes_of_the_reference_are_those_of_the_code(rows):
     """Each row is one of `ERROR_CLASSES`, with an example of its class."""
-    table = rows("limits.md", "the first class that fits is taken")
+    table = rows("reference/policies.md", "the first class that fits is taken")
     assert [cells[0] for cells in table] == [f"`{one.category}`: {one.problem}" for one in ERROR_CLASSES]
     for (_, example), row in zip(table, ERROR_CLASSES, strict=True):
         if row.category == "contract_error":

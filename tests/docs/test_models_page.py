@@ -212,9 +212,9 @@ async def test_a_question_to_a_person(served, standin, harbor):
 
 def test_the_table_of_outcomes_is_that_of_the_code(rows):
     """The rows are those of the docstring of `outcome`."""
-    assert [f"| {' | '.join(row)} |" for row in rows("models.md", "## What a response comes to")] == table_of(
-        outcome
-    )[2:]
+    assert [
+        f"| {' | '.join(row)} |" for row in rows("reference/planners.md", "## What a response comes to")
+    ] == table_of(outcome)[2:]
 
 
 def test_the_table_of_failures_is_that_of_the_code(rows):

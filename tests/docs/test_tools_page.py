@@ -173,9 +173,9 @@ def test_a_bad_binding_is_refused(plant, bind, message):
         )
 
 
-def test_the_sizes_of_the_page_are_those_of_the_code():
-    """The figures of the table are constants of `sizes` and, for errors, of `tool_error`."""
-    section = PAGE.read_text().split("### Sizes")[1].split("###")[0]
+def test_the_sizes_of_the_reference_are_those_of_the_code():
+    """The figures of its table are constants of `sizes` and, for errors, of `tool_error`."""
+    section = (PAGE.parent / "reference" / "tools.md").read_text().split("## Sizes")[1]
     figures = [int(each.replace(",", "")) for each in re.findall(r"\| ([\d,]+) \|", section)]
     assert figures == [
         wire.MAX_PAYLOAD_BYTES,
