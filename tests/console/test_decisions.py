@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import expect
@@ -99,6 +99,24 @@ async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     assert denied["text"] == '\'=HYPERLINK("http://x.invalid")'
     assert '"amount": 12.5' in denied["arguments"]
     assert (answered["verdict"], answered["by"], answered["text"]) == ("answered", "eva", "the second")
+
+
+async def test_decisions_are_found_by_their_days(office, decided):
+    """The page and the CSV have those of the days from one to another, both counted; what is no date is refused."""
+    money, *_ = decided
+    today = datetime.now(UTC).date()
+    async with http_client(base_url=office.url, timeout=60) as http:
+        for first, last, is_there in ((-1, 1, True), (1, 1, False), (-2, -2, False)):
+            days = {
+                name: str(today + timedelta(days=number))
+                for name, number in (("since", first), ("until", last))
+            }
+            page = await http.get("/decisions", params=days)
+            assert f'value="{days["until"]}"' in page.text
+            assert (f"/inbox/{money.id}/" in page.text) is is_there
+            assert (money.id in (await http.get("/decisions.csv", params=days)).text) is is_there
+        for path in ("/decisions", "/decisions.csv"):
+            assert (await http.get(path, params={"since": "yesterday"})).status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,11 @@ async def test_the_form_of_a_call_without_a_result_chooses_no_result(desk):
             each async for each in run.events() if each.type == "tool_end" and each.result.error is not None
         ]
         form = (await http.get(f"/runs/{run.id}/fork", params={"at": end.event_id})).text
+        whole = (await http.get(f"/runs/{run.id}/fork")).text
     assert re.search(r'id="change-nothing" checked', form)
+    assert re.search(r"Fork this run from <b[^>]*><bdi>ops\.orders\.delete</bdi></b>, <time", form)
+    assert "from its end" in whole
+    assert 'choose "Fork from here"' in whole
     assert re.search(r'<textarea id="result"[^>]*>\s*</textarea>', form)
 
 

@@ -231,6 +231,24 @@ async def test_a_run_that_names_no_agent_is_listed_without_a_link_to_one(console
     await handle.terminate()
 
 
+async def test_the_agents_of_other_apps_that_are_listed_can_be_chosen(console, until):
+    """The field of agents has those of the app, and those of the runs that the page lists."""
+    name = f"other.{uuid.uuid4().hex[:8]}"
+    run = await console.client.start(name, "hello")
+    async with http_client(base_url=console.url) as http:
+
+        async def is_listed() -> bool:
+            return f'id="run-{run.id}"' in (await http.get("/runs")).text
+
+        await until(is_listed)
+        options = (
+            (await http.get("/runs")).text.partition('<select name="agent">')[2].partition("</select>")[0]
+        )
+    assert f"<option >{name}</option>" in options
+    assert "<option >shop.clerk</option>" in options
+    await run.cancel()
+
+
 async def test_the_list_is_sorted_by_its_heads(desk, visit, until):
     """By cost, by duration and oldest first, with and without a script; the list says among how many, and a filter stays."""
     session = f"s-{uuid.uuid4().hex[:8]}"

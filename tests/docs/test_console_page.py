@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.console.site import ROUTES
+
 DOCS = Path(__file__).parents[2] / "docs"
 
-pytestmark = pytest.mark.usefixtures("campaigns")
+PARTS = re.compile(
+    r"^/live/|/(live|inside|folded)$|\.csv$|/(attachments|artifacts)/|/(act|pause|resume|cancel|retry|retry-now|set-aside)$"
+)
+"""Paths that are no page."""
+
+OPENED = {"/runs/{run_id:path}/calls/{call_id}", "/talk/{agent_id}", "/review", "/bulk"}
+"""Pages that a click opens, and one that is another under its other address."""
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +39,7 @@ def _size(file: Path) -> tuple[int, int]:
     return struct.unpack(">II", head[16:24])
 
 
+@pytest.mark.usefixtures("campaigns")
 async def test_the_pictures_of_the_page_are_those_that_the_script_takes(pictures, tmp_path):
     """It takes all that the page shows, and no others; each has the size of the one that is kept, and is no empty page."""
     taken = await pictures.take(tmp_path)
@@ -40,3 +49,16 @@ async def test_the_pictures_of_the_page_are_those_that_the_script_takes(pictures
         kept = DOCS / "screens" / file.name
         assert _size(file) == _size(kept), file.name
         assert file.stat().st_size > 20_000, file.name
+
+
+def test_every_page_of_the_console_has_pictures_at_each_size(pictures):
+    """Each path of a page is one of `EVERY`, or is opened from one."""
+    pages = {path for module in ROUTES for path in module.pages.paths() if not PARTS.search(path)}
+    taken = [path.partition("?")[0] for path, _ in pictures.EVERY.values()]
+    missing = {
+        path
+        for path in pages - OPENED
+        if not any(re.fullmatch(re.sub(r"\{[^}]*\}", ".+", path), each) for each in taken)
+    }
+    assert pages > OPENED
+    assert missing == set()

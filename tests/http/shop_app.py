@@ -123,6 +123,7 @@ CALLS = {
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],
     "below": lambda _: [ask("Which?")],
+    "both_below": lambda _: [ask("Which?"), ask("Which?")],
     "wipe_below": lambda _: [ask("wipe")],
     "interview_below": lambda n: [ask(f"interview {n}")],
     "tree": lambda n: [ask("add 3") for _ in range(n)],

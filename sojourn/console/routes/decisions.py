@@ -10,7 +10,7 @@ import json
 import unicodedata
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import structlog
 from starlette.responses import Response, StreamingResponse
@@ -19,7 +19,7 @@ from sojourn.answers import WaitView, wait_view
 from sojourn.client.listing import Selection
 from sojourn.console.page import Filters, Pages, Visit
 from sojourn.console.views.waits import KINDS, title_of, verdict_word
-from sojourn.errors import SojournError
+from sojourn.errors import InvalidInput, SojournError
 from sojourn.http.service import SeenDecisions
 from sojourn.reader import ListedRun, Runs
 from sojourn.timeline import WaitEnd
@@ -114,24 +114,47 @@ class DecisionFilters(Filters):
     verdict: str = ""
     kind: str = ""
     agent: str = ""
+    since: str = ""
+    """First day by UTC, as an ISO date. Empty for all."""
+    until: str = ""
+    """Last day by UTC, as an ISO date. Empty for all."""
 
     @property
     def selection(self) -> Selection:
         return Selection(self.agent or None)
 
+    @property
+    def days(self) -> tuple[date, date]:
+        """First and last day.
+
+        Raises:
+            InvalidInput: One of them is not an ISO date.
+        """
+        return _day("since", self.since, date.min), _day("until", self.until, date.max)
+
     def fits(self, each: DecisionRow) -> bool:
+        first, last = self.days
         return (
-            self.by.casefold() in each.decision.who.casefold()
+            first <= each.decision.at.astimezone(UTC).date() <= last
+            and self.by.casefold() in each.decision.who.casefold()
             and self.tool.casefold() in each.tool.casefold()
             and self.verdict in ("", each.verdict)
             and self.kind in ("", each.kind)
         )
 
 
+def _day(name: str, text: str, default: date) -> date:
+    try:
+        return date.fromisoformat(text) if text else default
+    except ValueError:
+        raise InvalidInput(f"{name}: {text!r} is no date, such as 2026-01-31") from None
+
+
 @pages.get("/decisions")
 async def decisions(visit: Visit) -> Response:
     """The decisions in a page of runs, newest first."""
     filters, cursor = DecisionFilters.of(visit.query), visit.query("cursor")
+    _ = filters.days  # raises before anything is read
     page = await _page(visit, await _runs(visit, filters, cursor or None))
     return visit.page(
         "decisions.html",
@@ -149,7 +172,8 @@ async def decisions(visit: Visit) -> Response:
 async def table(visit: Visit) -> Response:
     """Return the decisions in all runs as CSV. If the reading ends early, the last line says so."""
     filters = DecisionFilters.of(visit.query)
-    first = await _runs(visit, filters, None)  # raises before the response begins
+    _ = filters.days  # raises before the response begins, as does the first page
+    first = await _runs(visit, filters, None)
 
     async def lines() -> AsyncGenerator[bytes]:
         # Send the head at once: reading the histories of a hundred runs may take seconds.

@@ -200,13 +200,13 @@ async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
 async def runs(visit: Visit) -> Response:
     filters, cursor = RunFilters.of(visit.query), visit.query("cursor")
     found = await _find(visit, filters, cursor or None)
-    agents = visit.service.app.list_agents()
+    listed = {row.run.agent_id for row in found.rows if row.run.agent_id}
     return visit.page(
         "runs.html",
         found=found,
         filters=filters,
         cursor=cursor,
-        agents=agents,
+        agents=sorted(listed | {*visit.service.app.list_agents()}),
         sorts=SORTS,
         periods=PERIODS,
         words=WORDS,

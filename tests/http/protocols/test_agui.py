@@ -105,6 +105,26 @@ async def test_a_child_run_interrupts_the_thread(person):
     assert known["messages"][-1]["content"] == "that one"
 
 
+async def test_the_same_question_of_two_child_runs_is_asked_twice(served, thread):
+    """Each is an interrupt of its own call, and each child run gets its own answer."""
+    body = {"threadId": thread, "runId": "run-1"}
+    body |= {"messages": [{"id": "m-1", "role": "user", "content": "both_below"}]}
+    asked = events(await served.post("/agui/shop.clerk", body))
+    waits = asked[-1]["outcome"]["interrupts"]
+    calls = [each["toolCallId"] for each in asked if each["type"] == "TOOL_CALL_START"]
+    assert sorted(each["toolCallId"] for each in waits) == sorted(calls)
+    assert len({each["message"] for each in waits}) == 1 < len({each["id"] for each in waits})
+    said = dict(zip(calls, ("left", "right"), strict=True))
+    resume = [
+        {"interruptId": each["id"], "status": "resolved", "payload": said[each["toolCallId"]]}
+        for each in reversed(waits)
+    ]
+    ended = events(await served.post("/agui/shop.clerk", body | {"resume": resume}))
+    assert {
+        each["toolCallId"]: each["content"] for each in ended if each["type"] == "TOOL_CALL_RESULT"
+    } == said
+
+
 async def test_the_result_of_a_call_outside_is_the_payload(person):
     """A call that a program outside executes is an interrupt, and its answer the result."""
     known = await person("weigh", answers=[{"status": "resolved", "payload": 2.5}])

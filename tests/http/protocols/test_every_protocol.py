@@ -3,7 +3,7 @@
 from fastapi.routing import iter_route_contexts
 
 from sojourn.http.app import create_api
-from tests.http.every_protocol import PROTOCOLS, READING
+from tests.http.every_protocol import PROTOCOLS, READING, say
 
 OWN = ("/v1/", "/health", "/metrics", "/openapi.json")
 """Paths of the API itself."""
@@ -21,3 +21,15 @@ def test_every_route_of_a_protocol_is_in_the_table(shop):
     rows = {each.route for name, each in PROTOCOLS.items() if name != "message"}
     assert of_protocols == rows | READING
     assert PROTOCOLS["message"].route in routes
+
+
+async def test_no_proxy_holds_a_stream_back(served):
+    """Each answer that is a stream forbids proxies to buffer it, whichever protocol it is of."""
+    streams = set()
+    for name in PROTOCOLS:
+        method, path, headers, body = say(name, "hello")
+        answer = await served.http.request(method, path, headers=headers, json=body)
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            streams.add(name)
+            assert answer.headers.get("x-accel-buffering") == "no", name
+    assert streams >= {name for name, each in PROTOCOLS.items() if each.is_stream}
