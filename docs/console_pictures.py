@@ -230,7 +230,7 @@ async def _further_runs(client: Client) -> dict[str, str]:
     ):
         await client.start("office.clerk", text, run_id=run_id)
     nobody = await Client.connect(client.temporal.service_client.config.target_host, task_queue="night-shift")
-    await nobody.start("ops.lonely", "Is anybody there?", run_id="lonely")
+    await nobody.start("ops.lonely", "Is anybody there?", run_id="lonely", wait_for_worker=True)
     await nobody.close()
     branches, asks = (client.session("ops.assistant", each) for each in ("branches", "asks"))
     await (await branches.send("Echo all is quiet", message_id="m-1", by="ana")).result()

@@ -308,6 +308,8 @@ class _LiveResponse:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._is_stream = is_stream(message)
+            if self._is_stream:
+                MutableHeaders(scope=message)["X-Accel-Buffering"] = "no"  # else a proxy may hold it back
         await self._send(message)
         if message["type"] == "http.response.body":
             self._is_begun = message.get("more_body", False)
