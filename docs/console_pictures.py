@@ -239,7 +239,7 @@ async def _further_runs(client: Client) -> dict[str, str]:
     await asks.send("Which meter is wrong?", by="ana")
     await _until(asks.run, "awaits")
     await asks.send("Echo and tell the customer", by="ben")
-    waits = {}
+    waits = dict[str, str]()
     for run_id in ("refund-1", "refund-2", "tour", "scales", "pickup", "meter"):
         await _until(client.get_run(run_id), "awaits")
         waits[f"{{{run_id}}}"] = (await client.get_run(run_id).status()).awaits[0].id
