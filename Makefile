@@ -36,6 +36,8 @@ test-pure: JOBS = 4
 test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) --pure -m pure $(ARGS)
 
+# These wait for programs and browsers for a third of their time.
+test-rest test-all: JOBS = 8
 test-rest: $(READY) ## Run the tests that `make test` leaves out
 	$(PYTEST) --rest -m "not ($(QUICK))" $(ARGS)
 

@@ -10,6 +10,12 @@ from playwright.async_api import Browser, async_playwright, expect
 
 __all__ = ["browser_with"]
 
+SWITCHES = [
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    *("--disable-gpu", "--in-process-gpu", "--num-raster-threads=1", "--renderer-process-limit=1"),
+]
+"""Nothing but this machine is reached; and a page costs a tenth less in fewer processes and threads."""
+
 COMMANDS = ("chromium-headless-shell", "chromium")
 """The first that there is; a browser that has no windows at all takes half the CPU."""
 
@@ -27,8 +33,6 @@ async def browser_with(*, patience: float) -> AsyncIterator[Browser]:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     expect.set_options(timeout=patience * 1000)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=command, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        )
+        browser = await playwright.chromium.launch(executable_path=command, args=SWITCHES)
         yield browser
         await browser.close()

@@ -85,6 +85,12 @@ async def desk(serve, status_when) -> AsyncIterator[Console]:
 
 
 @pytest.fixture
+def short_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the page of decisions read the newest ten runs: it reads the history of each, and the server has those of other tests."""
+    monkeypatch.setattr("sojourn.console.routes.decisions.RUNS", 10)
+
+
+@pytest.fixture
 async def visit(browser: Browser) -> AsyncIterator[Visit]:
     """Open a URL in a context of its own, `visit(url, size="phone", scheme="dark", script=False)`; fails for what no page may do.
 
@@ -104,7 +110,11 @@ async def visit(browser: Browser) -> AsyncIterator[Visit]:
                     java_script_enabled=script,
                 )
                 stack.push_async_callback(context.close)
-            page = await context.new_page()
+                page = await context.new_page()
+            else:
+                page = await context.new_page()
+                stack.push_async_callback(page.close)
+                await resize(page, size)
 
             async def opened(dialog: Any) -> None:
                 faults.append(f"a dialog: {dialog.message}")

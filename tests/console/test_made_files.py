@@ -1,5 +1,6 @@
 """Files that tools make, on the page of a run and in a conversation; and a form whose file is refused."""
 
+import itertools
 import uuid
 
 import httpx2
@@ -58,23 +59,25 @@ async def test_files_that_a_tool_made_are_shown(post, visit):
         assert found.headers["content-type"] == "application/octet-stream"
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "kind", "status"),
-    [("large.png", bytes(1_000_000), "image/png", 413), ("a.exe", b"MZ", "application/x-msdownload", 415)],
-)
-@pytest.mark.parametrize("path", ["/talk/new", "/start", "/talk/post.clerk/KNOWN"])
-async def test_a_form_whose_file_is_refused_keeps_its_text(post, path, name, content, kind, status):
+async def test_a_form_whose_file_is_refused_keeps_its_text(post, subtests: pytest.Subtests):
     """The page says why, and has the text, whether it stood before the file or after it."""
     url, client = post
     known = client.session("post.clerk", uuid.uuid4().hex)
     await (await known.send("hello")).result()
-    path = path.replace("KNOWN", known.session_id)
     fields = {"agent": "post.clerk", "session": "s-1", "do": "send"}
     parts = [*((field, (None, value)) for field, value in fields.items())]
-    file, text = ("file", (name, content, kind)), ("text", (None, "a long <text>"))
+    text = ("text", (None, "a long <text>"))
+    paths = ("/talk/new", "/start", f"/talk/post.clerk/{known.session_id}")
+    refused = [
+        (("large.png", bytes(1_000_000), "image/png"), 413, "100,000 bytes"),
+        (("a.exe", b"MZ", "application/x-msdownload"), 415, "are not accepted"),
+    ]
     async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as http:
-        for order in ([text, file], [file, text]):
-            answer = await http.post(path, files=[*parts, *order])
-            assert answer.status_code == status, answer.text
-            assert "a long &lt;text&gt;</textarea>" in answer.text
-            assert ("100,000 bytes" if status == 413 else "are not accepted") in answer.text
+        for path, (content, status, told) in itertools.product(paths, refused):
+            file = ("file", content)
+            for order in ([text, file], [file, text]):
+                with subtests.test(path=path, status=status, first=order[0][0]):
+                    answer = await http.post(path, files=[*parts, *order])
+                    assert answer.status_code == status, answer.text
+                    assert "a long &lt;text&gt;</textarea>" in answer.text
+                    assert told in answer.text
