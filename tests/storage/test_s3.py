@@ -17,10 +17,10 @@ from sojourn.errors import ArtifactNotFound, RunUnreadable
 from sojourn.storage.s3 import S3Storage
 from sojourn.testing import ScriptedPlanner
 from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
-from tests.workflows.test_endless import flood, short
+from tests.workflows.test_endless import flood, shorter
 from tests.workflows.test_stored_transcripts import answer_of, arguments, long_app
 
-__all__ = ["short"]
+__all__ = ["shorter"]
 
 tools = Toolset("bulk.tools")
 
@@ -68,24 +68,24 @@ async def test_large_results_and_artifacts(serve, bucket):
     assert all(f"/wi/{run.id}/" in key for key in keys)
 
 
-async def test_the_transcript_of_a_long_run(short, serve, bucket):
+async def test_the_transcript_of_a_long_run(shorter, serve, bucket):
     """Each execution of a long run leaves one object with its messages; planners and readers get them all."""
-    client = await serve(long_app(30, bucket.storage), storage=bucket.storage)
+    client = await serve(long_app(16, bucket.storage), storage=bucket.storage)
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(16)
     continued = await arguments(client, run.id)
     assert len(continued) >= 3
     assert len(await bucket.keys()) == len(continued)
     transcript = await run.transcript()
-    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(30).split(",")
+    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(16).split(",")
 
 
-async def test_an_outage_while_a_run_reads(short, serve, bucket):
+async def test_an_outage_while_a_run_reads(shorter, serve, bucket):
     """A plan that cannot read the transcript says which server is away, and is attempted again until it is back."""
-    client = await serve(long_app(30, bucket.storage, ask_at=20))
+    client = await serve(long_app(8, bucket.storage, ask_at=6))
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 40)  # the run goes on, and no worker has its transcript in memory
+    await flood(run, 20)  # the run goes on, and no worker has its transcript in memory
     bucket.server.stop()
     try:
         await run.answer(wait, "yes")
@@ -96,20 +96,20 @@ async def test_an_outage_while_a_run_reads(short, serve, bucket):
                 break
     finally:
         bucket.server.start()
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(8)
 
 
-async def test_an_outage_while_a_run_goes_on(short, serve, bucket, monkeypatch):
+async def test_an_outage_while_a_run_goes_on(shorter, serve, bucket, monkeypatch):
     """A long run goes on without the server, and carries the messages itself."""
     monkeypatch.setattr(importlib.import_module("workflows.continue_as_new"), "STORE_ATTEMPTS", 1)
-    client = await serve(long_app(20, bucket.storage), storage=bucket.storage)
+    client = await serve(long_app(10, bucket.storage), storage=bucket.storage)
     bucket.server.stop()
     try:
         run = await client.start("test.agent", "go")
-        assert (await run.result()).text == answer_of(20)
+        assert (await run.result()).text == answer_of(10)
         kinds = [event.type async for event in run.events()]
         assert kinds.count("run_continued") >= 1
-        assert len(await run.transcript()) == 42
+        assert len(await run.transcript()) == 22
     finally:
         bucket.server.start()
 
@@ -169,9 +169,9 @@ async def test_a_deleted_result(serve, bucket):
     assert "was deleted: keep objects for as long as the runs that wrote them" in text
 
 
-async def test_a_deleted_transcript(short, serve, bucket):
+async def test_a_deleted_transcript(shorter, serve, bucket):
     """The error names the run, the key, and what to do; events, status and answer need no storage."""
-    client = await serve(long_app(30, bucket.storage), storage=bucket.storage)
+    client = await serve(long_app(8, bucket.storage), storage=bucket.storage)
     run = await client.start("test.agent", "go")
     await run.result()
     key = (await arguments(client, run.id))[0]["transcript"][0][1]["key"]
@@ -185,12 +185,12 @@ async def test_a_deleted_transcript(short, serve, bucket):
     assert (await run.status()).status == "completed"
 
 
-async def test_two_runs_with_equal_messages(short, serve, bucket):
+async def test_two_runs_with_equal_messages(shorter, serve, bucket):
     """Runs with equal messages have objects of their own, and the claims of one open nothing for another."""
-    client = await serve(long_app(30, bucket.storage), storage=bucket.storage)
+    client = await serve(long_app(8, bucket.storage), storage=bucket.storage)
     one, two = [await client.start("test.agent", "go") for _ in range(2)]
     for run in (one, two):
-        assert (await run.result()).text == answer_of(30)
+        assert (await run.result()).text == answer_of(8)
     keys = {
         run.id: {claim["key"] for _, claim in (await arguments(client, run.id))[-1]["transcript"]}
         for run in (one, two)

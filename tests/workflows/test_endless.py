@@ -187,7 +187,7 @@ async def test_an_execution_is_as_long_as_its_input_is_large(carried, shorter, s
 async def test_answers_sent_while_a_run_goes_on(shorter, serve):
     """Steering and answers that are sent all the time reach the run, or are refused with a reason; none is lost or fails oddly."""
     made.clear()
-    client = await serve(planner=counting(36), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(20), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     ending = asyncio.create_task(run.result())
     sent, refused = 0, ""
@@ -197,7 +197,7 @@ async def test_answers_sent_while_a_run_goes_on(shorter, serve):
             sent += 1
         except AwaitClosed as error:
             refused = str(error)
-    assert (await ending).text == ",".join(map(str, range(36)))
+    assert (await ending).text == ",".join(map(str, range(20)))
     told = [event.text async for event in run.events() if event.type == "planner_note"]
     assert [text.partition(":")[0] for text in told] == [f"long.tools.t{n}" for n in range(sent)]
     assert sent > 5  # one that meets the end of an execution takes a second
@@ -205,15 +205,15 @@ async def test_answers_sent_while_a_run_goes_on(shorter, serve):
         "",
         f"{run.id} has ended; it accepts no answers and no messages: start another run, or another session",
     )
-    assert made == list(range(36))
+    assert made == list(range(20))
 
 
 async def test_signals_sent_while_a_run_goes_on(shorter, serve):
     """Each signal becomes an event, in whichever execution it arrives."""
-    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(20), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     handle, ending, sent = client.temporal.get_workflow_handle(run.id), asyncio.create_task(run.result()), 0
-    while not ending.done() and sent < 100:
+    while not ending.done() and sent < 60:
         try:
             await handle.signal("stop_asking", {"tools": [f"long.tools.t{sent}"]})
         except RPCError:
@@ -309,7 +309,7 @@ async def test_a_question_stays_open_over_executions(shorter, serve, until):
     client = await serve(planner=counting(6, ask_at=3), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 60)
+    await flood(run, 30)
     assert [each.id for each in (await run.status()).awaits] == [wait.id] == ["on"]
     assert await until(lambda: awaiting(client, run.id, "waiting")) == ["on"]
     await run.answer("yes", by="ana")
@@ -320,7 +320,7 @@ async def test_a_question_stays_open_over_executions(shorter, serve, until):
     kinds = [event.type for event in events]
     assert kinds.count("run_continued") >= 3
     assert (kinds.count("await_clarification"), kinds.count("await_answered")) == (1, 1)
-    assert kinds.count("planner_note") == 120
+    assert kinds.count("planner_note") == 60
     transcript = await run.transcript()
     assert [m.text for m in transcript if m.role in ("user", "assistant") and not m.tool_calls] == [
         "go",

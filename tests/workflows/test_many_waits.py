@@ -21,8 +21,8 @@ from sojourn import (
 )
 from sojourn.testing.scripted import ScriptedPlanner
 
-RUNS = 24
-CACHED = 4
+RUNS = 15
+CACHED = 3
 ASKS = RunPolicy(interrupts_allowed=True)
 
 paid: list[str] = []
@@ -90,7 +90,7 @@ async def answered(run, wait, number: int) -> str:
 
 @pytest.fixture
 async def client(temporal_address, caplog):
-    """A client whose worker keeps four runs in memory; the worker's log is captured."""
+    """A client whose worker keeps three runs in memory; the worker's log is captured."""
     caplog.set_level(logging.DEBUG, logger="temporalio.worker")
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client, max_cached_runs=CACHED):
@@ -98,7 +98,7 @@ async def client(temporal_address, caplog):
 
 
 async def test_every_run_is_answered(client, status_when, traces, caplog):
-    """24 runs with room for 4: each goes on with its own answer, and none has a workflow task that failed."""
+    """15 runs with room for 3: each goes on with its own answer, and none has a workflow task that failed."""
     runs = [await client.start(AGENTS[number % 3], f"s{number}") for number in range(RUNS)]
     waits = [(await status_when(run, lambda status: status.awaits)).awaits[0] for run in runs]
     texts = await asyncio.gather(*(answered(run, waits[number], number) for number, run in enumerate(runs)))

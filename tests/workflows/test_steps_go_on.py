@@ -39,7 +39,7 @@ POLICY = RunPolicy(
     max_calls_per_step=64,
 )
 FORM = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}
-STEPS = 8
+STEPS = 5
 """Steps of ten calls that are decided on; a campaign takes 20."""
 
 done: list[str] = []

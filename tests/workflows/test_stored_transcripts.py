@@ -54,9 +54,9 @@ def answer_of(count: int) -> str:
 
 async def test_each_message_is_stored_once(shorter, serve, tmp_path):
     """An execution's argument has a claim for each execution before it, and no message; planners and readers get them all."""
-    client = await serve(long_app(30, FolderStorage(tmp_path)), storage=FolderStorage(tmp_path))
+    client = await serve(long_app(20, FolderStorage(tmp_path)), storage=FolderStorage(tmp_path))
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(20)
     continued = await arguments(client, run.id)
     assert len(continued) >= 5
     for number, state in enumerate(continued, 1):
@@ -66,8 +66,8 @@ async def test_each_message_is_stored_once(shorter, serve, tmp_path):
         )
     assert len(list(tmp_path.glob("*/*"))) == len(continued)
     transcript = await run.transcript()
-    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(30).split(",")
-    assert len(transcript) == 62
+    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(20).split(",")
+    assert len(transcript) == 42
 
 
 async def test_the_transcript_of_an_open_run(shorter, serve, tmp_path):
@@ -224,15 +224,15 @@ async def test_an_impossible_transcript_is_refused(serve, transcript, why):
 async def test_a_fork_has_what_its_origin_stored(shorter, serve, tmp_path):
     """Forks of a run whose transcript is in storage have all of its messages, early and late in the run."""
     storage = FolderStorage(tmp_path)
-    client = await serve(long_app(20, storage), storage=storage)
+    client = await serve(long_app(12, storage), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     ends = [event.event_id async for event in run.events() if event.type == "tool_end"]
     whole = await run.transcript()
-    early = await client.fork(run.id, at=ends[10])
+    early = await client.fork(run.id, at=ends[6])
     late = await client.fork(run.id, message="and now?")
-    for fork, known in ((early, 2 * 11 + 1), (late, len(whole))):
-        assert (await fork.result()).text == answer_of(20)
+    for fork, known in ((early, 2 * 7 + 1), (late, len(whole))):
+        assert (await fork.result()).text == answer_of(12)
         assert (await fork.transcript())[:known] == whole[:known]
 
 
