@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,9 +20,11 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolInput, ToolRequest
 from sojourn.errors import ToolUnavailable
 from sojourn.server import ports
 from sojourn.testing.scripted import ScriptedPlanner
+from tests.node_modules import installed
 from tests.programs import Program
 
 HERE = Path(__file__).parent
+CONFORMANCE = HERE.parent / "http" / "conformance"
 SERVER = str(HERE / "server.py")
 ROGUE = str(HERE / "rogue.py")
 OUTPUT = Path("/dev/stderr")
@@ -281,13 +282,9 @@ def persist(run) -> Callable[..., Awaitable[Any]]:
 
 
 @pytest.fixture(scope="session")
-def everything(processes, tmp_path_factory) -> str:
-    """Install the MCP project's reference server with npm, and return the path of its script."""
+def everything(processes) -> str:
+    """Install the MCP project's reference server, beside its conformance suite, and return the path of its script."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    folder = tmp_path_factory.mktemp("everything")
     package = "@modelcontextprotocol/server-everything"
-    flags = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--loglevel=error"]
-    command = ["npm", "install", "--prefix", str(folder), *flags, f"{package}@2026.8.31"]
-    subprocess.run(command, check=True, cwd=folder, timeout=200)
-    return str(folder / "node_modules" / package / "dist" / "index.js")
+    return str(installed(CONFORMANCE) / package / "dist" / "index.js")

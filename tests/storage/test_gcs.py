@@ -5,18 +5,18 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
 
 from sojourn.storage.gcs import GCSStorage
-from tests.workflows.test_endless import short
+from tests.workflows.test_endless import shorter
 from tests.workflows.test_stored_transcripts import answer_of, long_app
 
-__all__ = ["short"]
+__all__ = ["shorter"]
 
 
-async def test_the_transcript_of_a_long_run(short, serve, gcs_bucket):
+async def test_the_transcript_of_a_long_run(shorter, serve, gcs_bucket):
     """Planners and readers get the messages of all executions."""
-    client = await serve(long_app(30, gcs_bucket), storage=gcs_bucket)
+    client = await serve(long_app(8, gcs_bucket), storage=gcs_bucket)
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(30)
-    assert len(await run.transcript()) == 62
+    assert (await run.result()).text == answer_of(8)
+    assert len(await run.transcript()) == 18
 
 
 async def test_what_is_missing(gcs_bucket):

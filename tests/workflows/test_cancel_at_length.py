@@ -7,11 +7,11 @@ import pytest
 
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Turn, Worker
 from sojourn.errors import RunCanceled
-from tests.workflows.test_endless import executions, flood, short
+from tests.workflows.test_endless import executions, flood, shorter
 from tests.workflows.test_external import warehouse
 from tests.workflows.test_steps_go_on import MIXED, POLICY, WIPE, planning, tools
 
-__all__ = ["short"]
+__all__ = ["shorter"]
 
 
 async def ask(turn: Turn) -> PlanResult:
@@ -37,7 +37,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-async def test_a_cancellation_among_messages(short, temporal_address, until, wait):
+async def test_a_cancellation_among_messages(shorter, temporal_address, until, wait):
     """The worker is away while messages make the history long, and the run is cancelled among them."""
     agent = Agent("test.agent", planner=WAITS[wait], uses=[tools, warehouse()], policy=POLICY)
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
@@ -56,7 +56,7 @@ async def test_a_cancellation_among_messages(short, temporal_address, until, wai
             return status.status != "running" or status.phase == "waiting"
 
         assert await until(waits)
-        await flood(run, 30)
+        await flood(run, 12)
 
         async def goes_on() -> bool:
             return len(await executions(client, run.id)) > 1
@@ -64,7 +64,7 @@ async def test_a_cancellation_among_messages(short, temporal_address, until, wai
         assert await until(
             goes_on
         )  # its transcript is stored: the next execution needs nothing before it ends
-    await flood(run, 30)
+    await flood(run, 16)
     await run.cancel("enough")
     await flood(run, 2)
     async with Worker(App(agents=[agent]), client):

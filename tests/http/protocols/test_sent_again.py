@@ -58,7 +58,9 @@ def say(request, served) -> Say:
     return said
 
 
-@pytest.mark.parametrize("word", ["interview", "interview_below"])
+@pytest.mark.parametrize(
+    ("say", "word"), [*((name, "interview_below") for name in CHATS), ("chat", "interview")], indirect=["say"]
+)
 async def test_an_answer_that_is_sent_again_answers_nothing_else(say, served, word):
     """Its reply is what follows the question that it answered: while the next one is open, and once nothing is asked."""
     assert "Question 1?" in await say(f"{word} 2", "m-0")
