@@ -6,6 +6,7 @@ They are signed as Standard Webhooks specifies, so that the receiver can trust t
 import hashlib
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.connection import settings
 from sojourn.contracts.run import Notice
 from sojourn.errors import DefinitionError
-from sojourn.network.client import http_client
+from sojourn.network.client import HiddenLogs, http_client
 from sojourn.notice_message import (
     NoticeMessage,
     Outcome,
@@ -38,6 +39,10 @@ _TIMEOUT = 20.0
 
 _LONGEST_DELAY = 600
 """Seconds to wait at most because a receiver says so."""
+
+_SENDS: ContextVar[bool] = ContextVar("sojourn_webhook_sends", default=False)
+
+_HIDDEN = HiddenLogs(["httpx2"], _SENDS.get)  # the path of an address may be a secret
 
 _TEMPLATES: Final[Mapping[str, Callable[[NoticeMessage], dict[str, Any]]]] = {
     "slack": slack_body,
@@ -104,11 +109,15 @@ class Webhook:
             return
         body = self._body(notice)
         # The body of the answer is not read: Sojourn does not need it, and it may have any size.
-        async with (
-            http_client(timeout=_TIMEOUT) as client,
-            client.stream("POST", self._url, content=body, headers=self._headers(notice, body)) as answer,
-        ):
-            pass
+        token = _SENDS.set(True)
+        try:
+            async with (
+                http_client(timeout=_TIMEOUT) as client,
+                client.stream("POST", self._url, content=body, headers=self._headers(notice, body)) as answer,
+            ):
+                pass
+        finally:
+            _SENDS.reset(token)
         if not answer.is_success:
             delay = answer.headers.get("retry-after", "")
             raise ApplicationError(

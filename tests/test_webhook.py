@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import threading
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn import Agent, App, Notice, PlanResult
 from sojourn.errors import DefinitionError
+from sojourn.network import http_client
 from sojourn.webhook import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -80,6 +82,16 @@ async def test_the_receiver_can_verify_what_it_gets(receiver):
     assert headers["webhook-id"].isascii()
     with pytest.raises(standardwebhooks.webhooks.WebhookVerificationError):
         standardwebhooks.Webhook(SECRET).verify(body.replace(b"r-1", b"r-2"), headers)
+
+
+async def test_no_log_has_the_address(receiver, caplog):
+    """The path is a secret; the libraries log every address at INFO, and go on doing so for other programs."""
+    with caplog.at_level(logging.INFO):
+        await Webhook(receiver.url, template="slack")(NOTICE)
+        assert "very-secret-path" not in caplog.text
+        async with http_client() as client:
+            await client.post(receiver.url, content=b"")
+        assert "very-secret-path" in caplog.text
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(500, False), (302, False), (404, False), (410, True)])

@@ -6,7 +6,6 @@ and lists tools by itself. Import this module lazily: it loads the SDK.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -35,6 +34,7 @@ from sojourn.mcp.errors import (
 from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
+from sojourn.network.client import HiddenLogs
 
 __all__ = ["OnProgress", "ServerSession"]
 
@@ -57,6 +57,9 @@ _SDK_LOGGERS = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 
+# They log whole messages of a server, escape sequences included, in tracebacks. This package logs what matters itself.
+_HIDDEN = HiddenLogs(_SDK_LOGGERS, lambda: EXCHANGE.get() is not None)
+
 
 class ServerSession:
     """An MCP session with a server. `lost` is set when it is over.
@@ -73,7 +76,6 @@ class ServerSession:
         on_drop: Callable[[str, str], None],
         current_transport: Callable[[], Transport],
     ) -> None:
-        _silence_sdk_loggers()
         self.lost = asyncio.Event()
         self._transport = transport
         self._link = Link(toolset_id, transport.secrets, self.lost.set)
@@ -316,24 +318,3 @@ def _params(
         raise ServerUnusable(
             "the answers cannot be sent: MCP allows texts, numbers, booleans and lists of texts"
         ) from None
-
-
-class _OutsideExchange(logging.Filter):
-    """A log filter that leaves other users of the SDK their logs."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        del record
-        return EXCHANGE.get() is None
-
-
-_OUTSIDE_EXCHANGE = _OutsideExchange()
-
-
-def _silence_sdk_loggers() -> None:
-    """Stop the loggers of the SDK and httpx from logging addresses and messages.
-
-    They log addresses with their query at level INFO, and whole messages of a server, escape sequences
-    included, in tracebacks. This package logs what matters itself.
-    """
-    for name in _SDK_LOGGERS:
-        logging.getLogger(name).addFilter(_OUTSIDE_EXCHANGE)  # a filter is added only once

@@ -6,7 +6,14 @@ everywhere else. Of Sojourn it imports only `sojourn.errors`, and it loads httpx
 first used. Begin with `network_errors.py`, then `retry.py`.
 """
 
-from sojourn.network.client import Timeouts, check_timeouts, http_client, http_transport, timeouts_for
+from sojourn.network.client import (
+    HiddenLogs,
+    Timeouts,
+    check_timeouts,
+    http_client,
+    http_transport,
+    timeouts_for,
+)
 from sojourn.network.network_errors import (
     RETRIED_STATUSES,
     NetworkFailure,
@@ -20,6 +27,7 @@ from sojourn.network.retry import MAX_RETRIES, network_faults, with_network_retr
 __all__ = [
     "MAX_RETRIES",
     "RETRIED_STATUSES",
+    "HiddenLogs",
     "NetworkFailure",
     "Timeouts",
     "check_timeouts",

@@ -6,9 +6,11 @@ time-outs (ME-12).
 
 import functools
 import ipaddress
+import logging
 import math
 import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROVIDER_TIMEOUTS",
+    "HiddenLogs",
     "Timeouts",
     "check_timeouts",
     "http_client",
@@ -81,6 +84,27 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
             connect=seconds.connect, read=seconds.read, write=seconds.write, pool=seconds.connect
         )
     return httpx2.AsyncClient(**_with_tls_context(options))
+
+
+class HiddenLogs(logging.Filter):
+    """Hides what libraries log during an exchange.
+
+    Their other users keep their logs. httpx logs each address whole at level INFO, and an address may hold a secret.
+
+    Args:
+        loggers: The names of the loggers.
+        is_under_way: Returns whether the calling task is in such an exchange.
+    """
+
+    def __init__(self, loggers: Iterable[str], is_under_way: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_under_way = is_under_way
+        for name in loggers:
+            logging.getLogger(name).addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        del record
+        return not self._is_under_way()
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
