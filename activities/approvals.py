@@ -40,6 +40,7 @@ from sojourn.core.awaits.confirmation import EDIT
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.parse import has_digest
 from sojourn.core.run.approval import (
     approvers_of,
     confirmation_of,
@@ -187,14 +188,7 @@ class CheckEditActivity:
         call = ToolRequest(name=wait.tool, payload=task.sent[EDIT], tool_call_id=wait.tool_call_id)
         checked = await run_in_thread(lambda: _check_edit(tool, call, wait), on=call.payload)
         if task.judges and task.principal and not checked.why:
-            named = checked.edit.arguments if checked.edit else wait.payload
-            edited = wait.model_copy(
-                update={
-                    "payload": named,
-                    "payload_digest": payload_digest(named),
-                    "prompt": prompt_of(tool.spec, named),
-                }
-            )
+            edited = wait.edited(checked.edit) if checked.edit else wait
             why = await _judge(self._app, self._threads, task.agent_id, edited, task.principal)
             return EditVerdict(why=why, kind=NOT_APPROVER) if why else checked
         return checked
@@ -216,6 +210,11 @@ def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> E
         return _refuse_edit([EditFault(field="", message="does not pass the tool's own validators")])
     if tool.is_same(payload, wait.payload):
         return EditVerdict()
+    if any(has_digest(tool.validator, payload, digest) for digest in wait.in_doubt):
+        message = (
+            "is that of another call, which may have taken effect: deny this one, and say so in the reason"
+        )
+        return _refuse_edit([EditFault(field="", message=message)])
     validator = tool.validator
     masked = mask_secrets(validator.schema, payload) if validator.has_secrets else None
     return EditVerdict(

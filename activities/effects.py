@@ -1,8 +1,7 @@
 """Detect calls that repeat an effect."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool
@@ -10,9 +9,10 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import MaskedEdit, ToolResult
 from sojourn.core.awaits.factories import warn_of_other_call, warn_of_unknown
 from sojourn.core.payload.boundary import parse_call
-from sojourn.core.payload.parse import ParseFault, has_digest
+from sojourn.core.payload.parse import ParseFault, arguments_digest, has_digest
 from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
 from sojourn.core.repair.calls import stem
 from sojourn.core.run.effects import has_effect, is_remembered
@@ -38,12 +38,25 @@ class _Open:
     carried: CarriedEffect | None = None
     index: int | None = None
     """The index of a carried one."""
+    masked: MaskedEdit | None = None
+    """Of an edited call with secret values, which `call` has masked: what its arguments and its key were."""
     unexecuted: bool = False
     """Whether the call was refused as not carried out."""
 
     @property
     def call_id(self) -> str:
         return self.call.tool_call_id
+
+    @property
+    def digest(self) -> str:
+        """The digest of its arguments, or empty if `call` has them."""
+        return (self.carried.digest if self.carried else "") or (self.masked.digest if self.masked else "")
+
+    @property
+    def key(self) -> str:
+        """The key that it had, or empty if it follows from the call."""
+        known = self.carried or self.masked
+        return known.idempotency_key if known else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,8 @@ class Repetitions:
         A confirmation of such a call says that an earlier call may have taken effect. A tool that
         must not be repeated is called again only if a person approves it.
         """
-        found = await run_in_thread(lambda: self._find(calls, dispatches))
+        effects = self._effects()
+        found = await run_in_thread(lambda: self._find(calls, dispatches, effects))
         marked: list[Dispatch] = []
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             if at in found.repeated:
@@ -83,13 +97,15 @@ class Repetitions:
                 marked.append(await self._in_doubt(call, dispatch, found.in_doubt[at]))
             else:
                 marked.append(self._another(call, self._with_own_key(call, dispatch)))
-        return marked
+        return [self._guard_edits(dispatch, effects) for dispatch in marked]
 
     # Find.
 
-    def _find(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
+    def _find(
+        self, calls: Sequence[Planned], dispatches: Sequence[Dispatch], every: Sequence[_Open]
+    ) -> _Found:
         # Each of several equal calls first gets the effect of its own id, or of the call that it replaces.
-        effects, found, equal = self._effects(), dict[int, _Open](), dict[int, list[_Open]]()
+        effects, found, equal = list(every), dict[int, _Open](), dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             tool = self._tool(call)
             if tool and is_remembered(dispatch) and isinstance(call, ToolRequest):
@@ -140,27 +156,22 @@ class Repetitions:
             for index, each in enumerate(task.carried)
             if not each.taken
         ]
-        effects = [_Open(call) for call in self._find_calls(task.unsettled)]
-        effects += [_Open(call, unexecuted=True) for call in self._find_calls(task.unexecuted)]
+        effects = self._find_calls(task.unsettled)
+        effects += [replace(each, unexecuted=True) for each in self._find_calls(task.unexecuted)]
         return sorted([*effects, *carried], key=lambda each: each.unexecuted)
 
-    def _find_calls(self, call_ids: Sequence[str]) -> list[ToolRequest]:
+    def _find_calls(self, call_ids: Sequence[str]) -> list[_Open]:
         # What ran counts, which an approver may have edited.
-        wanted, found = set(call_ids), dict[str, ToolRequest]()
-        edited: dict[str, dict[str, Any]] = {}
+        wanted, found = set(call_ids), dict[str, _Open]()
+        results = dict[str, ToolResult]()
         for message in reversed(self.messages):
             if len(found) == len(wanted):
                 break
             for result in message.tool_results:
-                if result.edited_arguments is not None:
-                    edited.setdefault(result.tool_call_id, result.edited_arguments)
+                results.setdefault(result.tool_call_id, result)
             for part in message.tool_calls:
                 if part.tool_call_id in wanted:
-                    call = part.request
-                    if call.tool_call_id in edited:
-                        changes = {"payload": edited[call.tool_call_id], "raw": None}
-                        call = call.model_copy(update=changes)
-                    found.setdefault(part.tool_call_id, call)
+                    found.setdefault(part.tool_call_id, _ran(part.request, results.get(part.tool_call_id)))
         return [found[call_id] for call_id in call_ids if call_id in found]
 
     def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:
@@ -168,8 +179,8 @@ class Repetitions:
         is_step = effect.call_id == call.tool_call_id and is_step_id(stem(call.tool_call_id))
         if effect.call.name != call.name and not is_step:
             return False
-        if effect.carried and effect.carried.digest:
-            return has_digest(tool.validator, call.payload, effect.carried.digest)
+        if effect.digest:
+            return has_digest(tool.validator, call.payload, effect.digest)
         read = parse_call(effect.call, tool.spec.injected)
         if isinstance(tool, ExportedTool):
             return isinstance(read, ToolRequest) and is_same(read.payload, call.payload)
@@ -224,12 +235,21 @@ class Repetitions:
         result = not_repeated(call, by_origin=by_origin, beside=not is_strict)
         return Dispatch(kind="answered", result=result)
 
+    def _guard_edits(self, dispatch: Dispatch, effects: Sequence[_Open]) -> Dispatch:
+        # An approver who edits a call into one that may have taken effect would not read that.
+        confirm = dispatch.confirm
+        tool = self.tools.get(confirm.tool) if confirm and confirm.allows_edits else None
+        if confirm is None or tool is None or changes_nothing(tool.spec):
+            return dispatch
+        open_effects = (each for each in effects if each.call.name == confirm.tool and not each.unexecuted)
+        digests = [each.digest or arguments_digest(self._read(each.call).payload) for each in open_effects]
+        doubtful = list(dict.fromkeys(digests))
+        return dispatch.model_copy(update={"confirm": confirm.model_copy(update={"in_doubt": doubtful})})
+
     def _effect(self, first: _Open) -> Effect:
-        carried = first.carried
-        key = carried.idempotency_key if carried and carried.idempotency_key else self._key(first.call)
         return Effect(
             tool_call_id=first.call_id,
-            idempotency_key=key,
+            idempotency_key=first.key or self._key(first.call),
             carried=first.index,
             unexecuted=first.unexecuted,
         )
@@ -266,6 +286,13 @@ class Repetitions:
 
     def _tool(self, call: ToolRequest | ParseFault) -> AnyTool | None:
         return self.tools.get(call.name) if isinstance(call, ToolRequest) else None
+
+
+def _ran(call: ToolRequest, result: ToolResult | None) -> _Open:
+    """Return the effect of a call, as an approver may have edited it."""
+    if result is None or result.edited_arguments is None:
+        return _Open(call)
+    return _Open(call.edited(result.edited_arguments), masked=result.masked_edit)
 
 
 def _is_place(one: ToolRequest, other: ToolRequest) -> bool:

@@ -27,6 +27,7 @@ ASKED = Notice(
     tool="desk.orders.cancel",
     text="Cancel order A-1?",
     arguments=['order = "A-1"'],
+    files=['att_1: "plan.pdf" (application/pdf, 12 bytes)'],
 )
 CONSOLE = "https://agents.example.com/ops"
 
@@ -52,7 +53,15 @@ def texts_in(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_each_message_has_what_a_person_needs() -> None:
     """Agent, tenant, principal, question, arguments and expiry are in all three, with one link, to the page of the wait."""
     message = message_of(ASKED, CONSOLE)
-    needed = ("desk.clerk", "acme", "ana", "Cancel order A-1?", 'order = "A-1"', "2026-03-02 10:14 UTC")
+    needed = (
+        "desk.clerk",
+        "acme",
+        "ana",
+        "Cancel order A-1?",
+        'order = "A-1"',
+        "plan.pdf",
+        "2026-03-02 10:14 UTC",
+    )
     for shown in (message.plain, slack_body(message), teams_body(message)):
         words = shown if isinstance(shown, str) else "\n".join(text for text, _ in texts_in(shown))
         assert [each for each in needed if each not in words] == []

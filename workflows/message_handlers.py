@@ -36,7 +36,7 @@ from sojourn.contracts.wire_names import (
     WITHDRAW,
 )
 from sojourn.core.awaits.confirmation import VOID
-from sojourn.core.awaits.envelope import NOT_VISIBLE, ONCE, REPEATED, Refused, message_id_of
+from sojourn.core.awaits.envelope import NOT_VISIBLE, ONCE, Refused, message_id_of
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import facts_of
 from sojourn.core.awaits.steering import (
@@ -509,9 +509,11 @@ class MessageHandlers(ABC):
         self._check(refuse_ignored_fields(kind, values), wait)
         update = workflow.current_update_info()
         if isinstance(answer, Repeated) and update and update.id.startswith(ONCE):
-            known = {"await_id": answer.await_id, REPEATED: True}
+            known = self.awaits.facts_of_repetition(answer.await_id, require_decoded(values)[0])
             reason = f"{answer.await_id} has this answer already"
             raise ApplicationError(reason, known, type="AwaitClosed", non_retryable=True)
+        if not isinstance(answer, (Repeated, Refused)) and self.awaits.is_overdue(answer.await_id):
+            self._check(Refused(f"{answer.await_id} expired before an answer came", "AwaitClosed"))
         message_id, inbox = _message_id(), self.current.state.inbox
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))

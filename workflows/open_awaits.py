@@ -12,12 +12,20 @@ from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTool
 from sojourn.contracts.tasks import ApproverTask, EditTask
 from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import DECIDED
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
-from sojourn.core.awaits.envelope import Channel, Refused
+from sojourn.core.awaits.envelope import JUDGED, REPEATED, Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, Details
-from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed, is_repeated_question
+from sojourn.core.awaits.waits import (
+    Released,
+    Repeated,
+    Waits,
+    given_before,
+    is_malformed,
+    is_repeated_question,
+)
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
@@ -52,6 +60,8 @@ class OpenAwaits:
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
         self._judging = 0
         """Number of decisions whose senders an author's function is judging."""
+        self._judged = 0
+        """Number of decisions that this execution has had judged."""
         self.opened_at: dict[str, datetime] = {}
         self._left: dict[str, Await] = dict(current.state.waits.open)
         """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
@@ -108,8 +118,10 @@ class OpenAwaits:
         try:
             await self._wait_for_answer(future, left, opened.id, go_on)
         except TimeoutError:
-            self._close(opened.id)
-            return None
+            # A workflow task may bring both the end of the time and the verdict on a decision that came before.
+            if not (future.done() and patched("decided-in-time")):
+                self._close(opened.id)
+                return None
         except asyncio.CancelledError:
             # Not `finally`: a run that is only evicted from a worker's memory still waits.
             self._close(opened.id)
@@ -297,6 +309,28 @@ class OpenAwaits:
         """Read a message, and change nothing."""
         return self.waits.read(kind, values[0] if len(values) == 1 else list(values), channel)
 
+    def is_overdue(self, await_id: str) -> bool:
+        """Check whether the time of an open wait is over.
+
+        Its timer may not have fired yet, or no worker ran when it did.
+        """
+        wait, since = self.waits.open.get(await_id), self.opened_at.get(await_id)
+        if wait is None or wait.expires_after is None or since is None:
+            return False
+        return since + limit_duration(wait.expires_after) <= workflow.now()
+
+    def facts_of_repetition(self, await_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the sender of a repeated answer learns of it."""
+        facts: dict[str, Any] = {
+            "await_id": await_id,
+            REPEATED: True,
+            JUDGED: await_id not in self._approvals,
+        }
+        wait = self.waits.open.get(await_id)
+        if isinstance(wait, AwaitConfirmation) and (given := given_before(wait, fields)):
+            facts |= {"by": given.name, "left": wait.approvals_needed - len(wait.given)}
+        return facts
+
     def receive(
         self, kind: str, values: Sequence[Any], channel: Channel, edit: CallEdit | None = None
     ) -> Answer | Repeated | Refused:
@@ -331,14 +365,22 @@ class OpenAwaits:
         agent_id, by_signal = self._current.state.opening.agent_id, channel == "signal"
         fields: dict[str, Any] = {"agent_id": agent_id, "wait": wait, "principal": answer.principal}
         fields |= {"sent": values[0], "by_signal": by_signal}
+        if patched("decisions-in-order"):
+            self._judged += 1
+            fields["key"] = str(self._judged)
         self._judging += 1
         try:
             if answer.arguments is not None:
-                return await check_edit(EditTask(**fields, judges=judges))
-            why = await judge_approver(ApproverTask(**fields))
+                verdict = await check_edit(EditTask(**fields, judges=judges))
+            else:
+                why = await judge_approver(ApproverTask(**fields))
+                verdict = Refused(why, NOT_APPROVER) if why else None
         finally:
             self._judging -= 1
-        return Refused(why, NOT_APPROVER) if why else None
+        if "key" in fields and not isinstance(verdict, Refused):
+            # The run may have taken messages since that the history has after the verdict.
+            workflow.upsert_memo({DECIDED: fields["key"]})
+        return verdict
 
     async def decide_by_signal(self, kind: str, values: Sequence[Any]) -> None:
         """Take a decision by signal, once a worker has judged it if it must."""

@@ -236,7 +236,8 @@ class StepExecution:
             result = self.cut_short(call, dispatch)
         if call.tool_call_id in self._unknown:
             result = outcomes.still_unknown(result)
-        result = outcomes.with_edit(result, self._edits.get(call.tool_call_id))
+        run_id = self._run.key_run_id or workflow.info().workflow_id
+        result = outcomes.with_edit(result, self._edits.get(call.tool_call_id), run_id)
         self._open -= 1
         self._answers[call.tool_call_id] = result
         self._past.pop(call.tool_call_id, None)
@@ -319,7 +320,7 @@ class StepExecution:
             return call, dispatch, task
         arguments = {"payload": edit.arguments, "raw": None}
         return (
-            edit.apply(call),
+            call.edited(edit.arguments),
             dispatch.model_copy(update={"effect": None}),
             task.model_copy(update={**arguments, "effect": None}),
         )

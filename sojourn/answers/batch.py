@@ -12,7 +12,7 @@ from sojourn.answers.submitting import Answered, Decision, submit
 from sojourn.answers.wait_view import WaitRef
 from sojourn.client.client import Client
 from sojourn.contracts.principal import Principal
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, SojournError
 
 __all__ = ["DecisionResult", "decide_each", "send_each"]
 
@@ -73,18 +73,29 @@ async def decide_each(
 
 
 async def send_each(
-    decisions: Sequence[tuple[WaitRef, Decision]], send: Callable[[WaitRef, Decision], Awaitable[Answered]]
+    decisions: Sequence[tuple[WaitRef, Decision]],
+    send: Callable[[WaitRef, Decision], Awaitable[Answered]],
+    *,
+    refusals: tuple[type[Exception], ...] = (SojournError,),
 ) -> list[DecisionResult]:
-    """Send each decision, and return what came of it. Raises as `decide_each`."""
+    """Send each decision, and return what came of it.
+
+    Raises as `decide_each`. An error that is none of `refusals` is raised once all decisions were sent.
+    """
     _check_different(ref for ref, _ in decisions)
     room = asyncio.Semaphore(MOST_AT_ONCE)
 
-    async def one(ref: WaitRef, decision: Decision) -> Answered:
+    async def one(ref: WaitRef, decision: Decision) -> DecisionResult:
         async with room:
-            return await send(ref, decision)
+            try:
+                return DecisionResult(ref.run_id, ref.await_id, answered=await send(ref, decision))
+            except refusals as error:
+                return DecisionResult(ref.run_id, ref.await_id, error=error)
 
     sent = await asyncio.gather(*(one(*each) for each in decisions), return_exceptions=True)
-    return [_result(ref, outcome) for (ref, _), outcome in zip(decisions, sent, strict=True)]
+    if fault := next((each for each in sent if isinstance(each, BaseException)), None):
+        raise fault
+    return [each for each in sent if isinstance(each, DecisionResult)]
 
 
 def _check_different(refs: Iterable[WaitRef]) -> None:
@@ -93,11 +104,3 @@ def _check_different(refs: Iterable[WaitRef]) -> None:
         if (key := (ref.run_id, ref.await_id)) in seen:
             raise InvalidInput(f"two decisions are about {ref.await_id} of {ref.run_id}", run_id=ref.run_id)
         seen.add(key)
-
-
-def _result(ref: WaitRef, outcome: Answered | BaseException) -> DecisionResult:
-    if isinstance(outcome, Answered):
-        return DecisionResult(ref.run_id, ref.await_id, answered=outcome)
-    if not isinstance(outcome, Exception):
-        raise outcome
-    return DecisionResult(ref.run_id, ref.await_id, error=outcome)

@@ -21,10 +21,17 @@ from sojourn.contracts.principal import ROLES, Principal
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.clarification import faults_of
 from sojourn.core.awaits.confirmation import EDIT
-from sojourn.core.awaits.deciding import APPROVER, describe_deciders, has_decided, refusal_of
+from sojourn.core.awaits.deciding import (
+    APPROVER,
+    NOT_APPROVER,
+    describe_deciders,
+    has_decided,
+    refusal_by_role,
+)
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.kinds import read_answer
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, write_principal
+from sojourn.core.awaits.waits import given_before
 from sojourn.core.schema.issues import phrase
 from sojourn.core.schema.validate import Validator
 from sojourn.errors import (
@@ -32,6 +39,7 @@ from sojourn.errors import (
     InvalidInput,
     MissingRole,
     NotApprover,
+    RunError,
     RunNotFound,
     RunUnreadable,
     StaleDigest,
@@ -177,38 +185,40 @@ async def submit(
     view = wait if isinstance(wait, WaitView) else None
     if view is None and isinstance(answer, Decision):
         view = await _open_call(run, ref.await_id)
-    if view is not None and _has_approved(view, principal, answer):
-        left = view.approvals_needed - len(view.given)
-        return Answered(run.id, view.await_id, answer.outcome, _name(principal, by), left, already=True)
     if isinstance(answer, Decision) or not trusted:
         check_may_answer(principal, view or ref, answer)
     _check_bound(ref, wait, answer)
     _check_edit(ref, answer)
     run = Run(run.client, run.id)
     run.known_events = recent
-    receipt = await _send(run, principal, ref, view, answer, by, message_id)
+    try:
+        receipt = await _send(run, principal, ref, view, answer, by, message_id)
+    except NotApprover as refused:
+        refused.deciders = refused.deciders or (view and view.deciders) or _APPROVERS
+        raise
     if receipt.end is not None:
         _check_may_repeat(receipt.end, principal, answer)
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
     if receipt.already:
-        return Answered(run.id, str(receipt), answer.outcome, receipt.by or "", already=True)
-    return Answered(run.id, str(receipt), answer.outcome, _name(principal, by), _approvals_left(view, answer))
+        return Answered(run.id, str(receipt), answer.outcome, receipt.by or "", receipt.left, already=True)
+    left = await _approvals_left(run, view) if answer.outcome == "approved" else 0
+    return Answered(run.id, str(receipt), answer.outcome, _name(principal, by), left)
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
     """Raise `MissingRole` or `NotApprover` if a principal may not give an answer.
 
-    None as the principal is refused only if the call's tool or rules say who may decide.
+    None as the principal is refused only if the call's tool or rules say who may decide. Only the run
+    counts several approvals: a view may be older than the last one.
     """
     if not isinstance(answer, Decision):
         if principal is not None and USER not in principal.roles:
             raise _missing(principal, USER, wait.run_id)
         return
     if isinstance(wait, WaitView) and wait.call is not None:
-        edits = answer.arguments is not None
-        if why := refusal_of(wait.call, principal, approved=answer.approved, edits=edits):
+        if why := refusal_by_role(wait.call, principal, approved=answer.approved):
             raise NotApprover(why, run_id=wait.run_id, deciders=describe_deciders(wait.call) or _APPROVERS)
         return
     # A principal with a role that the app defines may repeat a decision that it was able to make.
@@ -235,21 +245,23 @@ def check_answer(
         OtherKind: The answer is of another kind than the wait.
         StaleDigest: The decision names other arguments than those of the call.
     """
-    if _has_approved(wait, principal, answer):
-        return
     check_may_answer(principal, wait, answer)
     if wait.kind != answer.kind:
         raise other_kind(wait.run_id, wait.await_id, wait.kind, answer.kind)
     fields = {**_fields(answer), "id": wait.await_id}
+    if principal is not None:
+        fields[PRINCIPAL] = write_principal(principal)
     if isinstance(answer, Decision):
+        if wait.call and given_before(wait.call, {**fields, "scope": answer.scope}):
+            return
         digest = answer.digest or wait.digest or ""
         if digest != wait.digest:
             message = f"{wait.run_id}: {wait.await_id} is about other arguments than those of this digest"
             raise StaleDigest(message, run_id=wait.run_id, await_id=wait.await_id, digest=wait.digest or "")
         fields |= {"payload_digest": digest, "scope": answer.scope, "reason": answer.reason[:MAX_REASON]}
-    if principal is not None:
-        fields[PRINCIPAL] = write_principal(principal)
     refused = read_answer(wait.wait, fields, "update")
+    if isinstance(refused, Refused) and refused.kind == NOT_APPROVER:
+        raise NotApprover(refused.reason, run_id=wait.run_id, deciders=wait.deciders or _APPROVERS)
     if isinstance(refused, Refused):
         faults = faults_of(wait.wait, fields)
         raise InvalidInput(f"{wait.run_id}: {refused.reason}", run_id=wait.run_id, faults=faults)
@@ -424,18 +436,15 @@ def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnsw
         )
 
 
-def _has_approved(view: WaitView, principal: Principal | None, answer: GivenAnswer) -> bool:
-    """Return whether an answer repeats one of several approvals that a call needs."""
-    if view.call is None or not isinstance(answer, Decision) or not answer.approved:
-        return False
-    is_about = answer.arguments is None and answer.digest in (None, "", view.digest)
-    return is_about and any(is_same(each.principal, principal) for each in view.call.given)
-
-
-def _approvals_left(view: WaitView | None, answer: GivenAnswer) -> int:
-    if view is None or not isinstance(answer, Decision) or not answer.approved:
+async def _approvals_left(run: Run, view: WaitView | None) -> int:
+    """Return how many approvals a call still needs after one, as the run has counted."""
+    if view is None or view.approvals_needed == 1:
         return 0
-    return view.approvals_needed - (1 if answer.arguments is not None else len(view.given) + 1)
+    try:
+        now = await _open_call(run, view.await_id)
+    except RunError:  # the run has the approval all the same
+        return max(view.approvals_needed - len(view.given) - 1, 0)
+    return now.approvals_needed - len(now.given) if now else 0
 
 
 def _check_edit(ref: WaitRef, answer: GivenAnswer) -> None:

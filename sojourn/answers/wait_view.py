@@ -40,7 +40,7 @@ from sojourn.core.awaits.deciding import (
     needed_roles,
     roles_of,
 )
-from sojourn.core.awaits.disclosure import Disclosure, disclose, disclose_changes
+from sojourn.core.awaits.disclosure import Disclosure, describe_file, disclose, disclose_changes
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.kinds import KINDS
 from sojourn.core.run.approval import APPROVE
@@ -181,7 +181,7 @@ class AttachmentView(_Shape):
     @property
     def line(self) -> str:
         """The file in a line, with every character visible. A name has no quotation marks."""
-        return visible(f'{self.id}: "{self.name}" ({self.media_type}, {self.size:,} bytes)')
+        return describe_file(self.id, self.name, self.media_type, self.size)
 
 
 class WaitView(_Shape):

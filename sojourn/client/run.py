@@ -11,7 +11,7 @@ from sojourn.client.readable_run import ReadableRun
 from sojourn.client.retry_now import retry_now
 from sojourn.client.sending import AlreadyGiven, Fields, send
 from sojourn.client.setting_aside import target_of
-from sojourn.client.wait_end import Receipt, receipt_of
+from sojourn.client.wait_end import Receipt, receipt_of, receipt_of_dropped
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
@@ -40,7 +40,7 @@ from sojourn.core.awaits.envelope import ONCE, Refused, update_id_of
 from sojourn.core.awaits.kinds import is_repetition
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunError, UnknownWait
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunError, StaleDigest, UnknownWait
 from sojourn.events.one_run import find_update, status_in_history
 
 __all__ = ["Run"]
@@ -244,11 +244,16 @@ class Run(ReadableRun):
                 await self._check_message(kind, message_id, answered, await_id, said)
         except ApprovalVoid:
             raise
+        except StaleDigest as stale:
+            with suppress(RunError):
+                if receipt := await receipt_of_dropped(self, stale, said):
+                    return receipt
+            raise
         except InvalidInput as refused:
             refused.faults = refused.faults or await self._faults_of(await_id, said)
             raise
         except AwaitClosed as closed:
-            if isinstance(closed, AlreadyGiven) and said.get("approved"):
+            if isinstance(closed, AlreadyGiven) and said.get("approved") and not closed.is_judged:
                 await self._judge_again(kind, sent)
             return await receipt_of(self, closed, kind, await_id or "", said, self.known_events)
         return Receipt(answered)
@@ -256,8 +261,8 @@ class Run(ReadableRun):
     async def _judge_again(self, kind: str, sent: Fields | Callable[[], Awaitable[Fields]]) -> None:
         """Raise `ApprovalVoid` if the approval that a run has is void.
 
-        A run refuses a repetition at once, maybe before a worker has judged the first approval. Sent as a
-        new one, the repetition is answered after that.
+        A run refuses a repetition at once. Sent as a new one, it is answered after a worker has judged the
+        first approval.
         """
         try:
             await self._send(kind, sent, uuid.uuid4().hex)

@@ -24,7 +24,7 @@ from sojourn.contracts.awaits import record_of
 from sojourn.contracts.wire_names import CLOSE, PROVIDE_TOOL_RESULTS, RESUME, SEND
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
-from sojourn.core.awaits.envelope import NOT_VISIBLE, REPEATED
+from sojourn.core.awaits.envelope import JUDGED, NOT_VISIBLE, REPEATED
 from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.core.run.inbox import NOT_SENDER
 from sojourn.errors import (
@@ -100,7 +100,23 @@ _CLOSED: dict[str, type[AwaitClosed]] = {SEND: RunEnded, CLOSE: RunEnded}
 
 
 class AlreadyGiven(AwaitClosed):
-    """The wait has this very answer. Callers of `Run` do not meet it."""
+    """The wait has this very answer. Callers of `Run` do not meet it.
+
+    Args:
+        message: What the run said.
+        run_id: The run.
+        await_id: The wait.
+        details: What the run knows of the answer. A worker of an earlier version knows less.
+    """
+
+    def __init__(self, message: str, *, run_id: str, await_id: str | None, details: Fields) -> None:
+        super().__init__(message, run_id=run_id, await_id=await_id)
+        self.by: str | None = details.get("by")
+        """Of one of several approvals: the name of who gave it."""
+        self.left: int = details.get("left", 0)
+        """Of one of several approvals: how many the call still needs."""
+        self.is_judged: bool = details.get(JUDGED, False)
+        """Whether an approval cannot prove void any more before its call begins."""
 
 
 async def send(
@@ -222,7 +238,7 @@ def _closed_refusal(
         # The wait is open, and a call of it has another result.
         return AlreadyAnswered(message, run_id=run_id, await_id=await_id, outcome="provided")
     if details.get(REPEATED):
-        return AlreadyGiven(message, run_id=run_id, await_id=await_id)
+        return AlreadyGiven(message, run_id=run_id, await_id=await_id, details=details)
     return _CLOSED.get(name, AwaitClosed)(message, run_id=run_id, await_id=await_id)
 
 

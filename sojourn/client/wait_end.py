@@ -13,13 +13,20 @@ from typing import Any, Self, cast
 from sojourn.client.readable_run import ReadableRun
 from sojourn.client.sending import AlreadyGiven, Fields, other_kind
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
+from sojourn.contracts.event import (
+    ApprovalGivenEvent,
+    AwaitAnsweredEvent,
+    AwaitConfirmationEvent,
+    Event,
+    ToolEndEvent,
+    wait_in,
+)
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import is_equal_answer
 from sojourn.core.awaits.confirmation import EDIT, is_void
 from sojourn.core.awaits.external_tools import result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, kind_of
-from sojourn.core.awaits.waits import is_repeated_question
+from sojourn.core.awaits.waits import given_before, is_repeated_question
 from sojourn.core.payload.parse import arguments_digest
 from sojourn.errors import (
     AlreadyAnswered,
@@ -36,7 +43,7 @@ from sojourn.timeline import OpenWait, TimelineTree, WaitEnd, describe_verdict
 from sojourn.values.text import clip
 from sojourn.values.visible import visible
 
-__all__ = ["Receipt", "find_wait_end", "is_same_answer", "outcome_of", "receipt_of", "refusal_of_end"]
+__all__ = ["Receipt", "find_wait_end", "is_same_answer", "receipt_of", "receipt_of_dropped", "refusal_of_end"]
 
 
 class Receipt(str):
@@ -46,14 +53,16 @@ class Receipt(str):
         already: Whether the wait had this answer already, so that nothing changed.
         by: With `already`, the name of who gave it first; None if that is not recorded.
         at: With `already`, when that was; None if that is not known.
+        left: With `already`, how many approvals the call still needs.
     """
 
-    __slots__ = ("already", "at", "by", "end")
+    __slots__ = ("already", "at", "by", "end", "left")
 
     already: bool
     by: str | None
     at: datetime | None
     end: WaitEnd | None
+    left: int
 
     def __new__(
         cls,
@@ -63,9 +72,10 @@ class Receipt(str):
         by: str | None = None,
         at: datetime | None = None,
         end: WaitEnd | None = None,
+        left: int = 0,
     ) -> Self:
         made = super().__new__(cls, await_id)
-        made.already, made.by, made.at, made.end = already, by, at, end
+        made.already, made.by, made.at, made.end, made.left = already, by, at, end, left
         return made
 
 
@@ -94,12 +104,10 @@ async def receipt_of(
         StaleDigest: The decision names other arguments than those of the call.
     """
     await_id = await_id or closed.await_id or ""
-    is_part = name == PROVIDE_TOOL_RESULTS and isinstance(closed, AlreadyGiven | AlreadyAnswered)
-    sent = await find_results(run.client.temporal, run.id, await_id, _call_ids(fields)) if is_part else None
-    if sent and isinstance(closed, AlreadyGiven):
-        return Receipt(await_id, already=True, by=sent[0], at=sent[1])
-    if sent:
-        raise _partly_answered(run.id, await_id, closed, *sent) from closed
+    if name == PROVIDE_TOOL_RESULTS and (part := await _receipt_of_results(run, closed, await_id, fields)):
+        return part
+    if isinstance(closed, AlreadyGiven) and closed.left:
+        return Receipt(await_id, already=True, by=closed.by, left=closed.left)
     found = None
     try:
         if await_id:
@@ -123,6 +131,18 @@ async def receipt_of(
     return Receipt(await_id, already=True, by=end.event.by, at=end.event.time, end=end)
 
 
+async def _receipt_of_results(
+    run: ReadableRun, closed: AwaitClosed, await_id: str, fields: Fields
+) -> Receipt | None:
+    """Return the receipt of results that were sent before, or None."""
+    if not isinstance(closed, AlreadyGiven | AlreadyAnswered):
+        return None
+    sent = await find_results(run.client.temporal, run.id, await_id, _call_ids(fields))
+    if sent and isinstance(closed, AlreadyAnswered):
+        raise _partly_answered(run.id, await_id, closed, *sent) from closed
+    return Receipt(await_id, already=True, by=sent[0], at=sent[1]) if sent else None
+
+
 def _call_ids(fields: Mapping[str, Any]) -> set[str]:
     results = cast("list[Mapping[str, Any]]", fields.get("results") or [])
     return {str(each.get("tool_call_id")) for each in results}
@@ -138,7 +158,8 @@ def is_same_answer(end: WaitEnd, fields: Mapping[str, Any]) -> bool:
         case AwaitConfirmation():
             is_about = fields.get("payload_digest") in (None, "", wait.payload_digest)
             is_same_verdict = event.approved is not None and event.approved is fields.get("approved")
-            return is_same_verdict and is_about and _is_same_edit(wait, event, fields.get(EDIT))
+            is_same = is_about and _is_same_edit(wait, event, fields.get(EDIT))
+            return is_same_verdict and (is_same or given_before(wait, fields) is not None)
         case AwaitClarification():
             if fields.get("declined"):
                 return event.code == "declined"
@@ -163,14 +184,28 @@ def _is_same_edit(
     return given == (None if edited is None else arguments_digest(edited))
 
 
-def outcome_of(end: WaitEnd) -> str:
-    """Return in one word how a wait ended, as an acknowledgement says it."""
-    event = end.event
-    if event.code is not None:
-        return event.code
-    if event.approved is not None:
-        return "approved" if event.approved else "denied"
-    return "provided" if isinstance(end.wait, AwaitExternalTools) else "answered"
+async def receipt_of_dropped(run: ReadableRun, stale: StaleDigest, fields: Fields) -> Receipt | None:
+    """Return the receipt of an approval that a later edit has dropped, or None.
+
+    It was one of several that the call needs, and counts no longer: `left` is how many the edited call needs.
+    """
+    status = await run.status()
+    wait = next((each for each in status.awaits if each.id == stale.await_id), None)
+    if not isinstance(wait, AwaitConfirmation) or wait.edit is None or not fields.get("approved"):
+        return None
+    left, digest = wait.approvals_needed - len(wait.given), ""
+    async with aclosing(run.events(follow=False)) as events:
+        async for event in events:
+            if not isinstance(event, AwaitConfirmationEvent | ApprovalGivenEvent):
+                continue
+            before, call = digest, event.confirmation
+            if call.id != wait.id:
+                continue
+            digest = call.payload_digest
+            if before == fields.get("payload_digest") and given_before(call, fields) in call.given[-1:]:
+                by, at = call.given[-1].name, event.time
+                return Receipt(wait.id, already=True, by=by, at=at, left=left)
+    return None
 
 
 async def find_wait_end(
@@ -272,7 +307,7 @@ def refusal_of_end(end: WaitEnd, fields: Mapping[str, Any]) -> AwaitClosed | Sta
     if event.code == "expired":
         text = f"{what} expired at {at}, before an answer came"
         return AwaitClosed(text, run_id=run_id, await_id=wait.id)
-    outcome = outcome_of(end)
+    outcome = "provided" if isinstance(wait, AwaitExternalTools) and event.code is None else end.verdict
     said = outcome if outcome == "provided" else describe_verdict(event)
     text = f"{what} was already {said}{_by(event.by)} at {at}{_reason(event)}"
     return AlreadyAnswered(text, run_id=run_id, await_id=wait.id, outcome=outcome, by=event.by, at=event.time)

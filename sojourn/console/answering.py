@@ -50,7 +50,7 @@ from sojourn.reader import find_waits
 from sojourn.timeline import Timeline
 from sojourn.values.json_value import to_tokens
 
-__all__ = ["DONE", "VERDICTS", "find_wait", "no_wait", "read_answer", "results_in", "submit_form"]
+__all__ = ["DONE", "VERDICTS", "find_wait", "no_wait", "read_answer", "refresh", "results_in", "submit_form"]
 
 DONE = {
     "approve": "Approved",
@@ -223,6 +223,9 @@ def _decision(view: WaitForm, do: str, form: Form, arguments: dict[str, Any] | N
 
 def _edit(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     """Return the approval with the arguments of the form, unless it changes nothing."""
+    if form.text("shape") not in ("", view.shape):
+        fault = "The tool's arguments were changed after you opened the form, and nothing was decided."
+        return None, replace(view, fault=fault, then="Edit them in the new form.", is_edited=True)
     before = view.wait.payload or {}
     fields, edited = read_edit(view.fields, view.schema, before, form)
     view = replace(view, fields=fields, is_edited=True)
@@ -341,13 +344,13 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
             raise
         if isinstance(error, EditRefused):
             typed = replace(typed, fields=_place_faults(typed.fields, error.faults))
-        return await _refresh(visit, typed, problem)
+        return await refresh(visit, typed, problem)
     if view.is_only and view.is_open:
         service.note_answered(visit.asking)
     return None
 
 
-async def _refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
+async def refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
     """Return the present wait, with the submitted values and why they were refused."""
     run_id = typed.wait.run_id
     try:

@@ -1,5 +1,6 @@
 """The waits of a run."""
 
+import json
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -122,6 +123,8 @@ class AwaitConfirmation(Record):
     """One sentence for the person: what the call does when approved."""
     payload: dict[str, Any] = {}
     """The arguments of the call, without injected fields."""
+    masked: dict[str, Any] | None = None
+    """The arguments with the values masked that the tool's schema marks as secret, for notices. None if there are none."""
     payload_digest: str = ""
     """SHA-256 of the arguments, so that the approved call is the call that runs."""
     binds: bool = False
@@ -170,6 +173,8 @@ class AwaitConfirmation(Record):
     """The approvals so far, if several are needed. An edit begins the count anew, with that of its approver."""
     edit: CallEdit | None = None
     """The edit of an approver, if further approvals are needed. `payload`, `payload_digest` and `prompt` are those of the edited call."""
+    in_doubt: list[str] = []
+    """Digests of arguments with which a call of the tool may have taken effect. No edit makes this call one of them, unseen."""
     escalate_after: Expiry | None = None
     """How long the wait is open until it escalates; None means never."""
     escalate_to: list[str] = []
@@ -192,6 +197,18 @@ class AwaitConfirmation(Record):
     def tools(self) -> list[str]:
         """The tools that the wait is about."""
         return [self.tool]
+
+    def edited(self, edit: CallEdit) -> "AwaitConfirmation":
+        """Return this wait about the edited call, which repeats no other call."""
+        named = json.dumps(edit.arguments)
+        call: dict[str, Any] = {
+            "payload": edit.arguments,
+            "masked": edit.masked,
+            "payload_digest": edit.digest,
+            "prompt": edit.prompt,
+            "attachments": [file for file in self.attachments if file.id in named],
+        }
+        return self.model_copy(update={**call, "edit": edit, "outcome_unknown": False, "other_call": ""})
 
 
 class ExternalCall(Input):

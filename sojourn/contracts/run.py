@@ -155,7 +155,11 @@ class Notice(Record):
     tool: str = ""
     """Of a wait: the tool whose call it is about."""
     arguments: list[str] = []
-    """Of an approval: the arguments of the call, one line each, shortened. The values of fields with names such as `password` are left out."""
+    """Of an approval: the arguments of the call, one line each, shortened. The values of fields with names such as `password`,
+    and of those that the tool declares as secret, are left out.
+    """
+    files: list[str] = []
+    """Of an approval: the files that the arguments name, one line each, with their ids, names, types and sizes."""
     expires_at: datetime | None = None
     """Of a wait: when it expires; null for never."""
     escalated: bool = False

@@ -274,6 +274,8 @@ class ApproverTask(Record):
     """The decision, as it was sent."""
     by_signal: bool = False
     """Whether it was sent as a signal, whose refusal becomes a note."""
+    key: str = ""
+    """Names the task in the memo `decided`, with which the run records when it takes the decision. Empty from a run that writes none."""
 
 
 class ApproverVerdict(Record):
@@ -297,6 +299,8 @@ class EditTask(Record):
     """The approval, as it was sent."""
     by_signal: bool = False
     """Whether it was sent as a signal, whose refusal becomes a note."""
+    key: str = ""
+    """Names the task in the memo `decided`, with which the run records when it takes the decision. Empty from a run that writes none."""
 
 
 class EditFault(Record):

@@ -138,6 +138,11 @@ class ToolRequest(Record):
         parsed._parsed = self.raw is not None  # noqa: SLF001 - of this class
         return parsed
 
+    def edited(self, arguments: dict[str, Any]) -> "ToolRequest":
+        """Return this call as it runs with the arguments of an approver."""
+        changes: dict[str, Any] = {"payload": arguments, "raw": None, "readings": [], "written": None}
+        return self.model_copy(update=changes)
+
     def read_as(self, arguments: dict[str, Any], readings: Sequence[ArgumentReading]) -> "ToolRequest":
         """Return this call with its arguments as they were read.
 
@@ -170,11 +175,6 @@ class CallEdit(Record):
     @property
     def for_planner(self) -> dict[str, Any]:
         return self.arguments if self.masked is None else self.masked
-
-    def apply(self, call: ToolRequest) -> ToolRequest:
-        """Return the call as it runs."""
-        changes: dict[str, Any] = {"payload": self.arguments, "raw": None, "readings": [], "written": None}
-        return call.model_copy(update=changes)
 
 
 class GivenApproval(Record):

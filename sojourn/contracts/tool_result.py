@@ -11,7 +11,7 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.tool_call import InputRequired
 from sojourn.contracts.tool_error import RetryHint, ToolError
 
-__all__ = ["Artifact", "Bounds", "RunLink", "ToolResult", "ToolTelemetry", "WithArtifacts"]
+__all__ = ["Artifact", "Bounds", "MaskedEdit", "RunLink", "ToolResult", "ToolTelemetry", "WithArtifacts"]
 
 
 class RunLink(Record):
@@ -117,6 +117,15 @@ class ToolTelemetry(Record):
     """Figures of the tool's own."""
 
 
+class MaskedEdit(Record):
+    """An edit whose secret values are masked in a result. A later call may be recognized as a repetition by it."""
+
+    digest: str
+    """A digest of the arguments with which the call ran, equal for equal JSON."""
+    idempotency_key: str
+    """The key with which it ran."""
+
+
 class ToolResult(Record):
     """The outcome of a call: a result, or an error with a hint if a repair is possible (SR-91, SR-130 to SR-132)."""
 
@@ -128,6 +137,8 @@ class ToolResult(Record):
     """The tool's result as JSON; None on failure."""
     edited_arguments: dict[str, Any] | None = None
     """The arguments that an approver gave in place of those of the call, with secret values masked; None if they were not edited."""
+    masked_edit: MaskedEdit | None = None
+    """Of `edited_arguments` with masked values, what tells a repetition of the call; else None."""
     remarks: list[str] = []
     """Texts beside the result, which models read after it: what an MCP server's tool says beside its structured content, and why a
     result does not fit its tool's own schema.

@@ -15,6 +15,7 @@ __all__ = [
     "CHECK_EDIT",
     "CHILD_SPENT",
     "CLOSE",
+    "DECIDED",
     "DELIVER_NOTICE",
     "DENIED",
     "EXECUTE_TOOL",
@@ -164,6 +165,8 @@ history does not show that plan.
 """
 DENIED: Final = "denied_by_message"
 """The last message to a conversation that denied open approvals, as `message_id` and `await_ids`."""
+DECIDED: Final = "decided"
+"""The last decision that the run took after a worker had judged it, as the key of that task."""
 IN_DOUBT: Final = "in_doubt"
 """A run was canceled while a call might have taken effect."""
 
@@ -178,6 +181,7 @@ MEMOS: Final = frozenset(
         STARTED_AT,
         TURN_ENDED,
         DENIED,
+        DECIDED,
         IN_DOUBT,
     }
 )
@@ -207,6 +211,8 @@ PATCHES: Final = {
     "continues": 1,
     "continues-at-3000": 1,
     "continues-in-proportion": 3,
+    "decided-in-time": 5,
+    "decisions-in-order": 5,
     "early-decisions-judged": 5,
     "error-tells-doubt": 4,
     "every-approval-checked": 4,

@@ -34,6 +34,7 @@ from sojourn.contracts.wire_names import (
     ARCHIVE_EVENTS,
     CHECK_APPROVAL,
     CHECK_EDIT,
+    DECIDED,
     DENIED,
     EXECUTE_TOOL,
     IN_DOUBT,
@@ -50,6 +51,7 @@ from sojourn.core.payload.unknown_outcome import mark_doubts
 from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.totals import read_spent
+from sojourn.values.timers import ESCALATES, EXPIRES
 from sojourn.values.undecodable import OrUndecodable
 from sojourn.values.visible import format_duration
 
@@ -120,6 +122,8 @@ class HistoryReader:
         """Why the run's input cannot be decoded here, or empty. Any program in the namespace may have written it."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
+        self._due: list[HistoryRecord] = []
+        """The fired timers of waits that no workflow task has begun with yet."""
         self._checks: dict[int, str] = {}
         """The confirmations whose approvals are checked, by the event that scheduled the check."""
         self._admitted: dict[str, Request] = {}
@@ -152,6 +156,8 @@ class HistoryReader:
             return self._make(event, "reset", value=failed.failure.message, identity=failed.identity)
         if kind in _ENDS:
             return await self._end(event)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+            return self._read_task_started(event)
         return (
             await self._activity(event)
             or await self._local(event)
@@ -301,8 +307,19 @@ class HistoryReader:
             self._timers[started.timer_id] = str(await self._value(summary, str) or "")
         elif event.event_type == EventType.EVENT_TYPE_TIMER_FIRED:
             fired = event.timer_fired_event_attributes
-            return self._make(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
+            record = self._make(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
+            if not record.name.startswith((EXPIRES, ESCALATES)):
+                return record
+            self._due.append(record)
         return None
+
+    def _read_task_started(self, event: HistoryEvent) -> HistoryRecord | None:
+        """Read the timers of waits that a workflow task brings to the run.
+
+        The run reads the task's messages first, also those that came after the timer had fired.
+        """
+        due, self._due = self._due, []
+        return self._make(event, "due", value=due) if due else None
 
     async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
@@ -312,6 +329,9 @@ class HistoryReader:
         if DENIED in memo:
             denied = await self._value(Payloads(payloads=[memo[DENIED]]), _Denied)
             return denied and self._make(event, "denied", key=denied.message_id, await_ids=denied.await_ids)
+        if DECIDED in memo:
+            key = await self._value(Payloads(payloads=[memo[DECIDED]]), str)
+            return self._make(event, "decided", key=str(key))
         if TURN_ENDED not in memo:
             return None
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)

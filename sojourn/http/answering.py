@@ -171,7 +171,8 @@ async def decide_each(
 
     The line in the audit log names the refused ones with their codes.
     """
-    results = await send_each(decisions, partial(submit_answer, service, asking))
+    send = partial(submit_answer, service, asking)
+    results = await send_each(decisions, send, refusals=(SojournError, Problem))
     refused = [
         {"run_id": each.run_id, "await_id": each.await_id, "code": problem_of(each.error).code}
         for each in results

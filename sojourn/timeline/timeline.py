@@ -618,7 +618,7 @@ class Timeline:
             return
         entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
         if event.edited_arguments is not None:
-            entry.call = _edited(entry.call, event.edited_arguments)
+            entry.call = entry.call.edited(event.edited_arguments)
         self._touch(entry)
 
     def _escalate(self, event: events.ApprovalEscalatedEvent) -> None:
@@ -644,7 +644,7 @@ class Timeline:
         if isinstance(entry, Call) and entry.state == "waiting":
             entry.state = "running" if event.approved else "denied"
         if isinstance(entry, Call) and event.edited_arguments is not None:
-            entry.call = _edited(entry.call, event.edited_arguments)
+            entry.call = entry.call.edited(event.edited_arguments)
         self._touch(entry, "answered")
 
     def _close_waits(self, at: datetime) -> None:
@@ -721,12 +721,6 @@ def _state_of(result: ToolResult) -> str:
         return "done"
     code = result.error.code or ""
     return code if code in ("denied", "not_executed", "canceled") else "failed"
-
-
-def _edited(call: ToolRequest, arguments: dict[str, Any]) -> ToolRequest:
-    """Return a call as it runs. Its wait has the arguments from before."""
-    changes: dict[str, Any] = {"payload": arguments, "raw": None, "readings": [], "written": None}
-    return call.model_copy(update=changes)
 
 
 def _grow(text: str, piece: str) -> tuple[str, int]:

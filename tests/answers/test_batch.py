@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import Client, Principal
-from sojourn.answers import Decision, WaitRef, decide_each
+from sojourn.answers import Answered, Decision, WaitRef, decide_each, send_each
 from sojourn.errors import InvalidInput, NotApprover, RunNotFound, StaleDigest
 from tests.http.shop_app import app
 
@@ -30,6 +30,28 @@ async def test_each_decision_is_judged_by_itself(serve, status_when) -> None:
     assert [(each.outcome, each.already) for each in await decide_each(client, decisions, principal=BO)] == [
         ("approved", True),
         ("approved", False),
+    ]
+
+
+async def test_a_mistake_is_no_refusal() -> None:
+    """An error of the program is raised once every decision was sent, and no result says that a call was left alone."""
+    sent: list[str] = []
+
+    async def send(ref: WaitRef, decision: Decision) -> Answered:
+        sent.append(ref.run_id)
+        if ref.run_id == "b":
+            raise KeyError("a mistake")
+        return Answered(ref.run_id, ref.await_id, decision.outcome)
+
+    decisions = [(WaitRef(run_id, "w", "d"), Decision(True, "d")) for run_id in "abc"]
+    with pytest.raises(KeyError, match="a mistake"):
+        await send_each(decisions, send)
+    assert sent == ["a", "b", "c"]
+    results = await send_each(decisions, send, refusals=(KeyError,))
+    assert [(each.outcome, type(each.error)) for each in results] == [
+        ("approved", type(None)),
+        ("", KeyError),
+        ("approved", type(None)),
     ]
 
 

@@ -1225,6 +1225,16 @@ SCENARIOS = {
         policy=ASKING,
         deed=approve_edited,
     ),
+    "edited_in_order": Scenario(
+        [
+            calls(
+                call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b"), call("wipe", "c3", disk="c")
+            ),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=approve_edited,
+    ),
     "approved_by_several": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
         policy=RunPolicy(

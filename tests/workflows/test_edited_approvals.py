@@ -115,6 +115,7 @@ async def plan(turn: Turn) -> PlanResult:
 
 
 ASKS = RunPolicy(interrupts_allowed=True)
+PAIR = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(approvals=2))
 FIXED = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(allows_edits=False))
 secretary = Agent("desk.writer", planner=plan)
 writer = secretary.export(
@@ -128,6 +129,7 @@ def release(**options) -> App:
         secretary,
         Agent("desk.clerk", planner=plan, uses=[mail, writer], policy=ASKS),
         Agent("desk.fixed", planner=plan, uses=[mail], policy=FIXED),
+        Agent("desk.pair", planner=plan, uses=[mail], policy=PAIR),
     ]
     return App(agents=agents)
 
@@ -203,6 +205,10 @@ async def test_an_edit_that_does_not_fit_is_refused_by_field_and_changes_nothing
         with pytest.raises(EditRefused, match=why) as refused:
             await run.approve(wait, arguments=arguments)
         assert [each["field"] for each in refused.value.faults] == [field]
+    with pytest.raises(
+        InvalidInput, match=r"has 70,\d\d\d bytes, and those of this call may have at most 64,\d\d\d"
+    ):
+        await run.approve(wait, arguments={**FIRST, "note": "x" * 70_000})
     bound = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": True}
     await traces(run).handle.signal("provide_confirmation", {**bound, "arguments": REFUSED[0][0]})
     status = await status_when(run, lambda status: status.notes)
@@ -314,6 +320,51 @@ async def test_a_failed_call_says_what_ran(asked):
     assert [wait.outcome_unknown for wait in seen] == [False, False, True]
     first, second, third = [meta.idempotency_key for run_id, _, meta in SENT if run_id == run.id]
     assert first == third != second
+
+
+async def test_a_masked_edit_is_known_when_it_comes_again(asked, status_when):
+    """Its outcome is unknown, and the transcript has no secret: the same call later has its key, and its approver reads that."""
+    edited = {"to": "b@x", "note": "break", "password": "s3cret"}
+    run, wait = await asked(
+        ("mail.send", FIRST), ("mail.send", {**edited, "password": "other"}), ("mail.send", edited)
+    )
+    await run.approve(wait, by="ana", arguments=edited)
+    waits = [wait]
+    while len(waits) < 3:
+        status = await status_when(run, lambda status: status.awaits and status.awaits[0].id != waits[-1].id)
+        waits.append(status.awaits[0])
+        await run.approve(waits[-1], by="ana")
+    await told(run)
+    assert [each.outcome_unknown for each in waits] == [False, False, True]
+    first, other, again = [meta.idempotency_key for run_id, _, meta in SENT if run_id == run.id]
+    assert first == again != other
+
+
+async def test_no_edit_repeats_a_call_that_may_have_taken_effect(asked, status_when, traces):
+    """Its approver has read no warning, and it would have another key: it is refused, there and back again too."""
+    broken = {"to": "b@x", "note": "break"}
+    run, wait = await asked(("mail.send", broken), ("mail.send", FIRST), ("mail.send", broken), agent="pair")
+    for principal in (ANA, BEN):
+        await run.approve(wait, principal=principal)
+    second = (await status_when(run, lambda status: status.awaits and status.awaits[0].id != wait.id)).awaits[
+        0
+    ]
+    with pytest.raises(EditRefused, match="another call, which may have taken effect"):
+        await run.approve(second, principal=ANA, arguments={**broken, "amount": 1.0})
+    for principal in (ANA, BEN):
+        await run.approve(second, principal=principal)
+    third = (
+        await status_when(run, lambda status: status.awaits and status.awaits[0].id != second.id)
+    ).awaits[0]
+    await run.approve(third, principal=ANA, arguments={"to": "c@x"})
+    (edited,) = (await run.status()).awaits
+    assert (second.outcome_unknown, third.outcome_unknown, edited.outcome_unknown) == (False, True, False)
+    with pytest.raises(EditRefused, match="another call, which may have taken effect"):
+        await run.approve(edited, principal=BEN, arguments=broken)
+    await run.approve(edited, principal=BEN)
+    await told(run)
+    assert [each["to"] for each in sent_by(run)] == ["b@x", "a@x", "c@x"]
+    await traces(run).check()
 
 
 async def test_a_tool_that_changed_meanwhile_asks_again_about_the_edited_call(

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 
 import pytest
+from pydantic import SecretStr
 from temporalio.client import WorkflowFailureError
 
 from sojourn import (
@@ -16,6 +17,7 @@ from sojourn import (
     Principal,
     RunFailed,
     RunPolicy,
+    ToolRequest,
     Toolset,
     Worker,
 )
@@ -27,8 +29,8 @@ outside = Toolset("notice.outside", external=True)
 
 
 @tools.tool(confirmation="Wipe {n}?")
-async def wipe(n: int) -> int:
-    """Wipe something."""
+async def wipe(n: int, door: SecretStr | None = None) -> int:
+    """Wipe something. No name says that the door is a secret, only its type."""
     return n
 
 
@@ -44,7 +46,7 @@ async def plan(turn) -> PlanResult:
     if said == "ask":
         return PlanResult.ask(AwaitClarification(id="which", question="which?"))
     if said == "wipe":
-        return PlanResult.calls(wipe.call(n=1))
+        return PlanResult.calls(ToolRequest(name=wipe.id, payload={"n": 1, "door": "4711"}))
     if said == "weigh":
         return PlanResult.calls(weigh.call(n=1))
     if said == "break":
@@ -108,7 +110,7 @@ async def test_a_run_tells_what_it_waits_for_and_how_it_ends(serve, app, told, u
     )
     assert (ask.principal, ask.tenant) == (ANA, "acme")
     assert (wiped.await_type, wiped.tool) == ("await_confirmation", "notice.tools.wipe")
-    assert (wiped.arguments, ask.arguments, ask.expires_at) == (["n = 1"], [], None)
+    assert (wiped.arguments, ask.arguments, ask.expires_at) == (["n = 1", 'door = "[door]"'], [], None)
     assert (weighed.await_type, weighed.tool) == ("await_external_tools", "notice.outside.weigh")
     await runs[0].answer("this one")
     await runs[1].approve(wiped.await_id)

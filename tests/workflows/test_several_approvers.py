@@ -4,6 +4,7 @@ import json
 
 import pytest
 from pydantic import BaseModel, Field
+from temporalio.api.enums.v1 import EventType
 
 from sojourn import (
     Agent,
@@ -20,8 +21,8 @@ from sojourn import (
     Toolset,
     Turn,
 )
-from sojourn.answers import Decision, submit, wait_view
-from sojourn.errors import AwaitClosed, DefinitionError, NotApprover
+from sojourn.answers import Answered, Decision, submit, wait_view
+from sojourn.errors import AlreadyAnswered, AwaitClosed, DefinitionError, NotApprover, StaleDigest
 
 
 def person(subject: str, *roles: str) -> Principal:
@@ -212,6 +213,62 @@ def test_a_rule_says_who_decides_or_how_many():
     with pytest.raises(DefinitionError, match="approvers, steps, approvals"):
         App(agents=[agent("empty", rules=[ApprovalRule(tools=["desk.money.*"])])])
     assert App(agents=[agent("counted", rules=[ApprovalRule(tools=["desk.money.*"], approvals=2)])])
+
+
+async def test_an_approval_that_an_edit_dropped_may_be_sent_again(asked, traces):
+    """It counts no longer, and its sender reads how many the edited call needs; who has not approved is told that it changed."""
+    run, wait = await asked("three", 5)
+    seen, plain = wait_view(wait, run.id), Decision(True, wait.payload_digest)
+    edit = Decision(True, wait.payload_digest, arguments={"amount": 7})
+    assert (await submit(run, ANA, seen, plain)).left == 2
+    assert (await submit(run, BEN, seen, edit)).left == 2
+    for view in (seen, seen.ref):
+        assert repeated(await submit(run, ANA, view, plain)) == ("ana", 2)
+        assert repeated(await submit(run, BEN, view, edit)) == ("ben", 2)
+        with pytest.raises(StaleDigest):
+            await submit(run, KIM, view, plain)
+        with pytest.raises(StaleDigest):
+            await submit(run, ANA, view, edit)
+    now = await only(run)
+    assert [each.name for each in now.given] == ["ben"]
+    for principal in (KIM, ANA):
+        await run.approve(now, principal=principal)
+    assert (await run.result()).text == "paid 7"
+    assert repeated(await submit(run, BEN, seen, edit)) == ("ana", 0)
+    with pytest.raises(AlreadyAnswered, match="was already approved"):
+        await submit(run, ANA, seen, Decision(False, now.payload_digest))
+    assert paid_by(run) == [7]
+    await traces(run).check()
+
+
+def repeated(answered: Answered) -> tuple[str, int]:
+    """Who gave the answer first, and how many approvals are missing."""
+    assert answered.already
+    return answered.by, answered.left
+
+
+async def test_only_the_run_counts(asked, traces):
+    """A view from before the last approval refuses nobody whose turn it is, and the reply says what is missing now."""
+    run, wait = await asked("order", 5)
+    old = wait_view(wait, run.id)
+    assert (await submit(run, LEE, old, Decision(True, old.digest))).left == 1
+    with pytest.raises(NotApprover, match="max-2 does not have the role lead or finance") as refused:
+        await submit(run, person("max-2"), old, Decision(True, old.digest))
+    assert "the role lead or finance" in refused.value.deciders
+    assert (await submit(run, MAX, old, Decision(True, old.digest))).left == 0
+    assert (await run.result()).text == "paid 5"
+    run, wait = await asked("two", 5)
+    old = wait_view(wait, run.id)
+    await run.approve(wait, principal=BEN, by="Ben B.")
+    accepted = await traces(run).count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED)
+    assert repeated(await submit(run, BEN, old, Decision(True, old.digest))) == ("Ben B.", 1)
+    assert (await submit(run, ANA, old, Decision(True, old.digest))).left == 0
+    await run.result()
+    for principal in (ANA, BEN):
+        assert repeated(await submit(run, principal, old, Decision(True, old.digest))) == ("ana", 0)
+    counted = await traces(run).count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED)
+    assert counted == accepted + 1  # a repetition is no second update
+    await traces(run).check()
 
 
 async def test_an_edit_that_changes_nothing_is_no_second_approval(asked, traces):

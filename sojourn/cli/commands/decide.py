@@ -4,7 +4,6 @@ The decision has the digest of the displayed arguments, so it is not valid for o
 """
 
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -27,7 +26,6 @@ from sojourn.cli.screen.text import shell_word
 if TYPE_CHECKING:
     from sojourn.answers import Answered, Decision, WaitView
     from sojourn.client.client import Client
-    from sojourn.client.run import Run
     from sojourn.contracts.awaits import AwaitConfirmation
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
@@ -271,33 +269,21 @@ async def _find_earlier(client: "Client", options: DecideOptions, decision: "Dec
 
     if options.await_id is None:
         return None
-    run = client.get_run(options.run_id)
+
+    def decision_on(view: "WaitView") -> "Decision":
+        if options.edit is None or view.call is None:
+            return decision
+        return replace(decision, arguments=_merge(view.call.payload, options.edit))
+
     try:
-        if options.edit is not None:
-            decision = await _merge_into_closed(options, decision, run)
         return await find_earlier_answer(
-            run,
+            client.get_run(options.run_id),
             None,
             lambda view: view.call is not None and view.await_id == options.await_id,
-            lambda _view: decision,
+            decision_on,
         )
     except ApprovalVoid as void:
         raise _with_command(void) from void
-
-
-async def _merge_into_closed(options: DecideOptions, decision: "Decision", run: "Run") -> "Decision":
-    """Return a decision whose edit is merged into the call that was decided."""
-    from sojourn.answers import find_closed_wait
-    from sojourn.contracts.awaits import AwaitConfirmation
-    from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
-
-    found = None
-    with suppress(InvalidInput, RunNotFound, RunUnreadable):
-        found = await find_closed_wait(run, lambda wait: wait.await_id == options.await_id, children=True)
-    call = found[0].wait if found else None
-    if not isinstance(call, AwaitConfirmation):
-        return decision
-    return replace(decision, arguments=_merge(call.payload, options.edit or {}))
 
 
 def _of_the_tenant(options: DecideOptions, call: "AwaitConfirmation") -> "Principal | None":

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
-from sojourn.console.answering import find_wait, submit_form
+from sojourn.answers import Decision, DecisionResult
+from sojourn.console.answering import find_wait, read_answer, refresh
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.waits import WaitForm
-from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound, SojournError
+from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
+from sojourn.http.answering import decide_each
 from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["pages"]
@@ -36,6 +38,8 @@ class ReviewedCall:
     """What the visitor did just now, such as `Approved`. Empty if nothing."""
     choice: str = ""
     """The visitor's choice that was not carried out."""
+    decision: Decision | None = None
+    """The decision to send, by that choice."""
 
     @property
     def is_decidable(self) -> bool:
@@ -58,7 +62,12 @@ async def decide(visit: Visit) -> Response:
     form = await visit.form()
     keys = list(dict.fromkeys(form.texts("wait")))[:MOST]
     found = await asyncio.gather(*(_find(visit, key) for key in keys))
-    decided = await asyncio.gather(*(_decide(visit, each, form) for each in found if each))
+    calls = [_choose(each, form) for each in found if each]
+    chosen = [(each.view.wait.ref, each.decision) for each in calls if each.decision]
+    results = iter(await decide_each(visit.service, visit.asking, chosen))
+    for ref, _ in chosen:
+        visit.service.reader.waits.forget(ref.run_id)
+    decided = [await _after(visit, each, next(results)) if each.decision else each for each in calls]
     return _page(visit, decided, list(dict.fromkeys(form.texts("later"))))
 
 
@@ -73,7 +82,8 @@ async def _find(visit: Visit, key: str) -> WaitForm | None:
     return view if view.wait.kind == "approval" else None
 
 
-async def _decide(visit: Visit, view: WaitForm, form: Form) -> ReviewedCall:
+def _choose(view: WaitForm, form: Form) -> ReviewedCall:
+    """Return a call with the decision that the visitor chose, if it can be sent."""
     choice, reason = form.text(f"{view.anchor}-choice"), form.text(f"{view.anchor}-reason")
     view = replace(view, reason=reason)
     if choice not in CHOICES or view.found is None:
@@ -86,22 +96,22 @@ async def _decide(visit: Visit, view: WaitForm, form: Form) -> ReviewedCall:
     if choice == "approve" and item.is_destructive and f"{view.anchor}-tick" not in form:
         view = replace(view, fault="Not approved.", then="Tick that you have read what it can destroy.")
         return replace(item, view=view)
-    sent = Form({"do": [choice], "digest": [digest], "reason": [reason]})
-    try:
-        refused = await submit_form(visit, view, sent)
-    except ApprovalVoid as void:
-        return ReviewedCall(
-            replace(view, found=None, fault=str(void), then="It is asked about again, in the inbox.")
-        )
-    except (Problem, SojournError) as error:  # such as `NotApprover`; the other decisions go on
-        problem = problem_of(error)
-        return replace(item, view=replace(view, fault=problem.detail, then=problem.then))
-    if refused:
-        return replace(item, view=refused)
-    wait = view.wait
-    more = choice == "approve" and wait.approvals_needed - len(wait.given) > 1
-    done = "Approved, one of several approvals" if more else "Approved" if choice == "approve" else "Denied"
-    return ReviewedCall(view, done=done)
+    given, view = read_answer(view, Form({"do": [choice], "digest": [digest], "reason": [reason]}))
+    return replace(item, view=view, decision=given if isinstance(given, Decision) else None)
+
+
+async def _after(visit: Visit, item: ReviewedCall, result: DecisionResult) -> ReviewedCall:
+    """Return a call after its decision was sent."""
+    view, error = item.view, result.error
+    if isinstance(error, ApprovalVoid):
+        fault, then = str(error), "It is asked about again, in the inbox."
+        return ReviewedCall(replace(view, found=None, fault=fault, then=then))
+    if error:
+        return replace(item, view=await refresh(visit, view, problem_of(error)))
+    if view.is_only:
+        visit.service.note_answered(visit.asking)
+    done = result.outcome.capitalize()
+    return ReviewedCall(view, done=f"{done}, one of several approvals" if result.left else done)
 
 
 def _page(visit: Visit, calls: list[ReviewedCall], later: list[str]) -> Response:

@@ -205,6 +205,11 @@ class WaitForm:
         return hashlib.sha256(repr(by).encode()).hexdigest()[:16]
 
     @property
+    def shape(self) -> str:
+        """Hash of the schema that the fields of an edit follow."""
+        return hashlib.sha256(json.dumps(self.schema, default=str).encode()).hexdigest()[:16]
+
+    @property
     def is_whole(self) -> bool:
         """Whether the page shows all that an approval covers.
 
@@ -297,7 +302,12 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
     if len(call.changes) > MOST_CHANGES or any(len(change) > MAX_TEXT for change in call.changes):
         cut |= {"changes"}
     schema = spec.payload.json_schema if spec else None
-    is_editable = form.found is not None and call.allows_edits
+    arguments = arguments_of(
+        call.payload,
+        before.arguments if before else None,
+        about=spec.payload.field_descriptions if spec else None,
+    )
+    is_editable = form.found is not None and call.allows_edits and arguments.is_whole
     return replace(
         form,
         fields=edit_fields(schema, call.payload, "edit") if is_editable else (),
@@ -310,11 +320,7 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
         tags=tuple(one_line(tag, 60) for tag in call.tags[:12]),
         consequences=_consequences(form.wait, spec),
         changes=tuple(shown(change[:MAX_TEXT]) for change in call.changes[:MOST_CHANGES]),
-        arguments=arguments_of(
-            call.payload,
-            before.arguments if before else None,
-            about=spec.payload.field_descriptions if spec else None,
-        ),
+        arguments=arguments,
     )
 
 

@@ -26,6 +26,7 @@ from sojourn.core.awaits.deciding import (
 )
 from sojourn.core.awaits.disclosure import (
     describe_expiry,
+    describe_files,
     disclose,
     fence_query,
     fence_signal,
@@ -37,6 +38,7 @@ from sojourn.core.awaits.principals import PRINCIPAL, principal_of, without_role
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
+from sojourn.values.wire import MAX_ANSWER_CHARS, MAX_PAYLOAD_BYTES, size_of
 
 __all__ = [
     "DECISION",
@@ -195,7 +197,14 @@ def _read_edit(
     arguments = cast("dict[str, Any]", given)
     if fault := json_fault(arguments):
         return Refused(f"`{EDIT}` cannot be used: {fault.message}")
+    if channel != "accepted" and (size := size_of(arguments)) > (most := _most_bytes(call)):
+        return Refused(f"`{EDIT}` has {size:,} bytes, and those of this call may have at most {most:,}")
     return arguments
+
+
+def _most_bytes(call: AwaitConfirmation) -> int:
+    # An edit is a person's answer. The calls of a step can all begin in one workflow task, whose commands are bounded.
+    return min(size_of(call.payload) + MAX_ANSWER_CHARS, MAX_PAYLOAD_BYTES)
 
 
 def count_approval(wait: AwaitConfirmation, decided: Decided) -> AwaitConfirmation:
@@ -207,13 +216,9 @@ def count_approval(wait: AwaitConfirmation, decided: Decided) -> AwaitConfirmati
         reason=decided.reason,
         answer=decided.digest,
     )
-    edit = decided.edit
-    if edit is None:
+    if decided.edit is None:
         return wait.model_copy(update={"given": [*wait.given, given]})
-    changes = {"payload": edit.arguments, "payload_digest": edit.digest, "prompt": edit.prompt}
-    # With other arguments it is another call, which repeats none.
-    other = {"outcome_unknown": False, "other_call": ""}
-    return wait.model_copy(update={"given": [given], "edit": edit, **changes, **other})
+    return wait.edited(decided.edit).model_copy(update={"given": [given]})
 
 
 def confirmation_digest(fields: Mapping[str, Any]) -> str:
@@ -261,6 +266,7 @@ def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
         visible(wait.tool),
         *describe_changes(wait),
         *indent_lines(seen),
+        *(f"  {line}" for line in describe_files(wait)),
         who,
         describe_expiry(wait),
     ]
@@ -324,6 +330,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
         *describe_changes(wait),
         *filter(None, [describe_deciders(wait), describe_progress(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
+        *describe_files(wait),
     ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
         return [*lines, f"payload_digest: {wait.payload_digest}"]

@@ -23,6 +23,7 @@ __all__ = [
     "may_decide",
     "may_look",
     "needed_roles",
+    "refusal_by_role",
     "refusal_of",
     "refusal_of_count",
     "roles_of",
@@ -201,6 +202,14 @@ def refusal_of(
     Only roles, tenant, four eyes and earlier approvals are checked, not the tool's own function. With
     `edits` the principal edits the arguments, so that the count of approvals begins anew.
     """
+    why = refusal_by_role(wait, principal, approved=approved)
+    return why or refusal_of_count(wait, principal, approved=approved, edits=edits)
+
+
+def refusal_by_role(
+    wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True
+) -> str | None:
+    """Return why a principal may not decide, without a look at earlier approvals."""
     if principal is None:
         if not is_restricted(wait):
             return None
@@ -216,7 +225,7 @@ def refusal_of(
                 return f"{principal.subject} does not have the role {_list_roles(roles)}"
     if approved and wait.four_eyes and has_asked(wait, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
-    return refusal_of_count(wait, principal, approved=approved, edits=edits)
+    return None
 
 
 def refusal_of_count(

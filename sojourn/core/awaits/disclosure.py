@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from sojourn.contracts.awaits import Await
+from sojourn.contracts.attachment import file_name, media_type_of
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.wire_names import APPROVAL
 from sojourn.core.payload.masking import HIDDEN
 from sojourn.values.text import count_noun
@@ -17,6 +18,8 @@ from sojourn.values.visible import describe_mixed_scripts, fence, visible
 __all__ = [
     "Disclosure",
     "describe_expiry",
+    "describe_file",
+    "describe_files",
     "disclose",
     "disclose_changes",
     "fence_query",
@@ -212,6 +215,19 @@ def fence_query(run_id: str, await_id: str) -> str:
     return fence(
         f"temporal workflow query --workflow-id {shlex.quote(run_id)} --type {APPROVAL} --input {name}"
     )
+
+
+def describe_file(file_id: str, name: str, media_type: str, size: int) -> str:
+    """Describe a file in a line, with every character visible.
+
+    A name has no quotation marks.
+    """
+    return visible(f'{file_id}: "{file_name(name)}" ({media_type_of(media_type)}, {size:,} bytes)')
+
+
+def describe_files(wait: AwaitConfirmation) -> list[str]:
+    """Return a line for each file that the arguments of a call name by its id."""
+    return [describe_file(file.id, file.name, file.media_type, file.size) for file in wait.attachments]
 
 
 def indent_lines(seen: Disclosure) -> list[str]:

@@ -10,6 +10,7 @@ from sojourn.values.text import clip, is_writable
 from sojourn.values.visible import visible
 
 __all__ = [
+    "JUDGED",
     "NOT_VISIBLE",
     "ONCE",
     "REPEATED",
@@ -91,6 +92,9 @@ Without it a repeated answer is accepted like the first, as senders of earlier v
 
 REPEATED = "repeated"
 """The detail of that refusal."""
+
+JUDGED = "judged"
+"""The detail of that refusal that says whether a worker has checked the approval, which may still prove void."""
 
 _PREFIX = "message:"
 

@@ -77,6 +77,7 @@ def confirm_again(
         "allows_edits": confirm.allows_edits and first.allows_edits,
         "approvals_needed": max(confirm.approvals_needed, first.approvals_needed),
         "steps": first.steps,
+        "in_doubt": first.in_doubt,
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:

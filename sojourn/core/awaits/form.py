@@ -21,6 +21,7 @@ from sojourn.values.json_value import (
     json_type,
     locate,
     resolve,
+    to_pointer,
     to_tokens,
 )
 from sojourn.values.text import clip, closest_name, with_article
@@ -292,13 +293,13 @@ def form_faults(
     required: Any = form.get("required")
     for name in required if whole and is_array(required) else []:
         if isinstance(name, str) and name not in values:
-            faults[_pointer(name)] = "is required"
+            faults[to_pointer([name])] = "is required"
     for name, value in values.items():
         if name in properties:
             if wrong := _mismatch(properties[name], value):
-                faults[_pointer(name)] = wrong
+                faults[to_pointer([name])] = wrong
         elif whole or closed:
-            faults[_pointer(name)] = f"is not a known field{_suggestion(name, [*properties])}"
+            faults[to_pointer([name])] = f"is not a known field{_suggestion(name, [*properties])}"
     if in_full:
         faults |= _inner_faults(properties, values)
     return [{"field": field, "message": message} for field, message in faults.items()]
@@ -323,7 +324,7 @@ def _inner_faults(properties: Mapping[str, Schema], values: dict[str, Any]) -> d
             if issue.constraint == "unknown_field":
                 said += _suggestion(name, known)
             elif (meant := closest_name(name, given)) is not None:
-                faults[_pointer(*above, meant)] = f"is not a known field{_MEANT}{_names([name])!r}?"
+                faults[to_pointer([*above, meant])] = f"is not a known field{_MEANT}{_names([name])!r}?"
         faults.setdefault(issue.field, said)
     return faults
 
@@ -341,10 +342,6 @@ def _keys_at(value: Any, tokens: Sequence[str]) -> list[str]:
         elif is_array(value) and token.isdigit() and int(token) < len(value):
             value = value[int(token)]
     return list(value) if is_object(value) else []
-
-
-def _pointer(*tokens: str) -> str:
-    return "".join(f"/{token.replace('~', '~0').replace('/', '~1')}" for token in tokens)
 
 
 def _properties(form: Schema) -> dict[str, Schema]:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.tool_call import CallEdit
+from sojourn.contracts.tool_call import CallEdit, GivenApproval
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool
@@ -25,7 +25,15 @@ from sojourn.core.awaits.principals import is_same, principal_of
 from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
 
-__all__ = ["Released", "Repeated", "Waits", "is_malformed", "is_repeated_question", "unique_await_id"]
+__all__ = [
+    "Released",
+    "Repeated",
+    "Waits",
+    "given_before",
+    "is_malformed",
+    "is_repeated_question",
+    "unique_await_id",
+]
 
 MAX_TRIES = 3
 """Most results of one external call that may fail the tool's schema.
@@ -166,7 +174,7 @@ class Waits:
             (wait,) = of_kind  # a recorded message was accepted if no other wait of its kind was open
         if wait is None or wait not in of_kind:
             return self._not_open(await_id, fields, known, of_kind, channel)
-        if isinstance(wait, AwaitConfirmation) and _was_given(wait, known, fields):
+        if isinstance(wait, AwaitConfirmation) and given_before(wait, fields):
             return Repeated(wait.id)
         answer = read_answer(wait, fields, channel)
         if isinstance(answer, Supplied):
@@ -407,14 +415,14 @@ def _counts(wait: Await, answer: Decided) -> bool:
     return several and answer.principal is not None
 
 
-def _was_given(wait: AwaitConfirmation, kind: WaitKind, fields: dict[str, Any]) -> bool:
-    """Return whether a decision repeats one of the approvals so far."""
-    if not wait.given:
-        return False
-    digest, principal = digest_of_answer(kind, fields), principal_of(fields)
-    return isinstance(principal, Principal) and any(
-        each.answer == digest and is_same(each.principal, principal) for each in wait.given
-    )
+def given_before(wait: AwaitConfirmation, fields: Mapping[str, Any]) -> GivenApproval | None:
+    """Return the approval that a decision repeats, of those that the call has so far."""
+    principal = principal_of(dict(fields)) if wait.given else None
+    if not isinstance(principal, Principal):
+        return None
+    digest = digest_of_answer(kind_of(wait), dict(fields))
+    mine = (each for each in wait.given if is_same(each.principal, principal))
+    return next((each for each in mine if each.answer == digest), None)
 
 
 def _fits(released: Released, wait: AwaitConfirmation, *, by_name: bool) -> bool:

@@ -116,11 +116,13 @@ class Fold:
             "child_failed": self._read_child_ended,
             "sent": self._read_message,
             "timer_fired": self._read_timer_fired,
+            "due": self._read_due,
             "cancel_requested": self._read_cancel_requested,
             "continued": self._read_continued,
             "reset": self._read_reset,
             "turn_ended": self._read_turn_ended,
             "denied": self._waits.deny,
+            "decided": self._waits.take_decision,
             "run_completed": self._read_run_ended,
             **dict.fromkeys(_ENDS, self._read_run_ended),
         }
@@ -555,6 +557,10 @@ class Fold:
             yield from self._waits.expire(record)
         elif record.name.startswith(ESCALATES):
             yield from self._waits.escalate(record)
+
+    def _read_due(self, record: HistoryRecord) -> Iterator[Event]:
+        for fired in record.value:
+            yield from self._read_timer_fired(replace(fired, id=record.id))
 
     def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._step.is_canceling, self._step.reason = True, record.value

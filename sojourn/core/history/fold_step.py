@@ -435,7 +435,7 @@ class StepFold:
     def _as_edited(self, call: ToolRequest) -> ToolRequest:
         """Return a call as its approver has edited it."""
         edit = self._edits.get(call.tool_call_id)
-        return edit.apply(call) if edit else call
+        return call.edited(edit.arguments) if edit else call
 
     def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
         # A call that begins again has its start event already.
@@ -480,7 +480,8 @@ class StepFold:
         """
         if result.tool_call_id in self._unknown:
             result = outcomes.still_unknown(result)
-        result = outcomes.with_edit(result, self._edits.get(result.tool_call_id))
+        run_id = self._fold.state.opening.key_run_id or self._fold.run_id
+        result = outcomes.with_edit(result, self._edits.get(result.tool_call_id), run_id)
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
         yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)

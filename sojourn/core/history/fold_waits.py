@@ -91,6 +91,10 @@ class WaitFold:
         """The decisions that a worker judges or whose edits it checks, by the event that asks it."""
         self._sent: list[HistoryRecord] = []
         """These decisions, as they were sent."""
+        self._verdicts: dict[str, tuple[ApproverTask | EditTask, Any]] = {}
+        """The verdicts on decisions that the run takes later in the history, by the task's key."""
+        self._late: dict[str, HistoryRecord] = {}
+        """The ends of the time of waits that such a decision comes before, by that key."""
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         assert plan.await_
@@ -244,9 +248,24 @@ class WaitFold:
 
     def take_verdict(self, record: HistoryRecord) -> Iterator[Event]:
         """Take a decision once a worker has judged its sender and its edit, or refuse it."""
-        task, verdict = self.judging.pop(record.of, None), record.value
+        task = self.judging.pop(record.of, None)
         if task is None:
             return
+        if task.key and _refusal_in(task, record.value) is None:
+            self._verdicts[task.key] = (task, record.value)
+            return
+        yield from self._take_judged(record, task, record.value)
+
+    def take_decision(self, record: HistoryRecord) -> Iterator[Event]:
+        """Take a decision where the run took it: it may have read other messages first."""
+        if record.key in self._verdicts:
+            yield from self._take_judged(record, *self._verdicts.pop(record.key))
+        if late := self._late.pop(record.key, None):
+            yield from self.expire(replace(late, id=record.id))
+
+    def _take_judged(
+        self, record: HistoryRecord, task: ApproverTask | EditTask, verdict: Any
+    ) -> Iterator[Event]:
         of = next((each for each in self._sent if list(each.value)[:1] == [task.sent]), None)
         if of is not None:
             self._sent.remove(of)
@@ -357,6 +376,10 @@ class WaitFold:
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
         if wait is None:
+            return
+        decided = next((key for key, (task, _) in self._verdicts.items() if task.wait.id == await_id), None)
+        if decided is not None:
+            self._late[decided] = record
             return
         self._step.waits = self._step.waits.closed(await_id)
         yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")

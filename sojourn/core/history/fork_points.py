@@ -76,7 +76,7 @@ class EffectsMade:
             made = self.made.get(call_id)
             if made and made.call.payload is not edit.arguments:
                 dispatch = made.dispatch.model_copy(update={"effect": None})
-                self.made[call_id] = replace(made, call=edit.apply(made.call), dispatch=dispatch)
+                self.made[call_id] = replace(made, call=made.call.edited(edit.arguments), dispatch=dispatch)
         for event in events:
             if event.type == "tool_start":
                 self._begun.add(event.call.tool_call_id)

@@ -24,15 +24,17 @@ class HistoryRecord:
     kind: str
     """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `checked` `child_initiated` `child_started` `child_completed`
     `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `turn_ended` `denied` `run_completed` `run_failed` `run_canceled` `run_terminated`
-    `run_timed_out`."""
+    `run_timed_out` `due` `decided`."""
     name: str = ""
     """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""
     key: str = ""
-    """The activity id, the confirmation whose approval was checked, the id of the turn that ended, or of the message that denied."""
+    """The activity id, the confirmation whose approval was checked, the id of the turn that ended, or of the message that denied; the
+    key of the task that judged a decision."""
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
-    """The decoded input or result, the first detail of a failed call's failure, or all details of a canceled plan."""
+    """The decoded input or result, the first detail of a failed call's failure, or all details of a canceled plan. Of `due`: the
+    records of timers of waits, whose time a workflow task brings to the run."""
     error: ToolError | None = None
     """The failure; None for a cancellation."""
     timeout: str = ""

@@ -27,7 +27,7 @@ from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import combine_roles
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import fill_question
-from sojourn.core.schema.annotations import without_wording
+from sojourn.core.schema.annotations import has_secrets, mask_secrets, without_wording
 from sojourn.values.visible import inert
 from sojourn.values.wire import encode_readable
 
@@ -289,7 +289,7 @@ def confirmation_of(
 
     The payload is left out if the call itself holds it.
     """
-    rules = approval.rules_for(spec.id, spec.tags)
+    rules, schema = approval.rules_for(spec.id, spec.tags), spec.payload.json_schema
     approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])
     steps = steps_of(rules)
     needed = max(approval.approvals, len(steps), *(rule.approvals for rule in rules))
@@ -302,6 +302,7 @@ def confirmation_of(
         title=spec.title,
         prompt=prompt_of(spec, payload),
         payload={} if call.raw is None else payload,
+        masked=mask_secrets(schema, payload) if has_secrets(schema) else None,
         payload_digest=payload_digest(payload),
         binds=True,
         strict=True,

@@ -13,9 +13,10 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.contracts.tool_call import CallEdit, ToolRequest
+from sojourn.contracts.tool_call import CallEdit, ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import MaskedEdit, ToolResult
+from sojourn.core.payload.parse import arguments_digest
 from sojourn.core.payload.unknown_outcome import NOT_REPEATED, mark_unknown
 from sojourn.core.run.effects import is_settled
 from sojourn.core.run.ids import artifact_ref
@@ -83,9 +84,19 @@ def by_reference(result: ToolResult) -> ToolResult:
     return result.model_copy(update={"artifacts": bare})
 
 
-def with_edit(result: ToolResult, edit: CallEdit | None) -> ToolResult:
-    """Return the result of a call with the arguments that an approver gave it."""
-    return result if edit is None else result.model_copy(update={"edited_arguments": edit.for_planner})
+def with_edit(result: ToolResult, edit: CallEdit | None, key_run_id: str) -> ToolResult:
+    """Return the result of a call with the arguments that an approver gave it.
+
+    `key_run_id` is the run whose id the keys of calls are made from.
+    """
+    if edit is None:
+        return result
+    masked = None
+    if edit.masked is not None:
+        call = ToolRequest(name="", payload=edit.arguments, tool_call_id=result.tool_call_id)
+        key = ToolCallMeta.key_of(key_run_id, call)
+        masked = MaskedEdit(digest=arguments_digest(edit.arguments), idempotency_key=key)
+    return result.model_copy(update={"edited_arguments": edit.for_planner, "masked_edit": masked})
 
 
 def timeout_result(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, expires_at
 from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind, RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.disclosure import describe_files, disclose
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.payload.masking import hide_secrets
 from sojourn.core.run.state import RunState
@@ -70,13 +70,15 @@ def wait_notice(
             "text": clip(wait.summary, MAX_TEXT),
             "tool": next(iter(wait.tools), ""),
             "arguments": _arguments(wait) if isinstance(wait, AwaitConfirmation) else [],
+            "files": describe_files(wait) if isinstance(wait, AwaitConfirmation) else [],
             "expires_at": expires_at(wait, since or at),
         }
     )
 
 
 def _arguments(wait: AwaitConfirmation) -> list[str]:
-    lines = disclose(hide_secrets(wait.payload)).lines if wait.payload else ()
+    payload = wait.payload if wait.masked is None else wait.masked
+    lines = disclose(hide_secrets(payload)).lines if payload else ()
     return [clip(line, MAX_LINE) for line in lines]
 
 

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.contracts.attachment import AttachmentRecord
+from sojourn.contracts.tool_call import CallEdit
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.awaits.disclosure import disclose, signal_line
 from sojourn.core.awaits.envelope import Refused
@@ -338,3 +340,18 @@ def test_every_character_is_visible(run_id: str, await_id: str, said: str) -> No
     waits = (ask(said, id=await_id), confirm(prompt=said, payload={said: said}), outside(said, tool=said))
     shown = details(run_id, *waits, paused=said)
     assert visible(shown, keep="\n") == shown
+
+
+def test_the_files_of_a_call_are_named() -> None:
+    """An id in the arguments says nothing to a person: name, type and size stand beside it, on the screen and in the query."""
+    plan = AttachmentRecord(
+        id=f"att_{'a' * 32}", name="pl\u202ean.pdf", media_type="application/pdf", size=12_345, sha256=""
+    )
+    wait = AwaitConfirmation(
+        id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload={"plan": plan.id}, attachments=[plan]
+    )
+    line = f'{plan.id}: "plan.pdf" (application/pdf, 12,345 bytes)'
+    assert any(line in block for block in blocks(kind_of(wait).shown("r-1", wait)))
+    assert line in whole_call(wait)
+    other = wait.edited(CallEdit(arguments={"plan": None}, digest="d", prompt="Go?"))
+    assert "plan.pdf" not in "".join([*whole_call(other), kind_of(other).shown("r-1", other)])

@@ -1,0 +1,231 @@
+"""Decisions that come while no worker runs the workflow: the run, its events and its replay tell one story."""
+
+import asyncio
+import uuid
+from datetime import timedelta
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.worker import UnsandboxedWorkflowRunner
+from temporalio.worker import Worker as TemporalWorker
+
+from sojourn import (
+    Agent,
+    App,
+    ApprovalPolicy,
+    Client,
+    PlanResult,
+    Principal,
+    Run,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Turn,
+)
+from sojourn.errors import AwaitClosed
+from sojourn.worker import shell
+
+ANA, BEN = (Principal(subject=name, tenant="acme", roles=["approver"]) for name in ("ana", "ben"))
+SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+COMPLETED = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
+FIRED = EventType.EVENT_TYPE_TIMER_FIRED
+
+PAID: list[tuple[str, int]] = []
+
+money = Toolset("late.money")
+
+
+@money.tool(destructive=True)
+async def pay(amount: int, run_id: str) -> str:
+    """Pay."""
+    PAID.append((run_id, amount))
+    return f"paid {amount}"
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Pay 1, and report what came of it."""
+    if turn.tool_results:
+        return PlanResult.final(" | ".join(str(each.error or each.result) for each in turn.results))
+    payload = {"amount": 1, "run_id": turn.run.run_id}
+    return PlanResult.calls(ToolRequest(name=pay.id, payload=payload, tool_call_id="c1"))
+
+
+class Workers:
+    """One worker for workflows and one for activities, each of which can stand still."""
+
+    def __init__(self, client: Client, app: App) -> None:
+        self.client, self._parts = client, shell(app)
+        self._tasks: dict[str, tuple[TemporalWorker, asyncio.Task[None]]] = {}
+
+    async def start(self, what: str) -> None:
+        options = (
+            {"workflows": self._parts.workflows, "workflow_runner": UnsandboxedWorkflowRunner()}
+            if what == "workflows"
+            else {"activities": self._parts.activities}
+        )
+        worker = TemporalWorker(self.client.temporal, task_queue=self.client.task_queue, **options)
+        self._tasks[what] = worker, asyncio.create_task(worker.run())
+
+    async def stop(self, *names: str) -> None:
+        for name in names:
+            worker, task = self._tasks.pop(name)
+            await worker.shutdown()
+            await task
+
+    async def stop_all(self) -> None:
+        await self.stop(*self._tasks)
+
+
+@pytest.fixture
+async def serving(temporal_address):
+    """Start both workers for an agent whose calls need these approvals."""
+    made: list[Workers] = []
+
+    async def serve(**approval) -> Workers:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        policy = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(**approval))
+        workers = Workers(
+            client, App(agents=[Agent("late.agent", planner=plan, uses=[money], policy=policy)])
+        )
+        made.append(workers)
+        for what in ("workflows", "activities"):
+            await workers.start(what)
+        return workers
+
+    yield serve
+    for workers in made:
+        await workers.stop_all()
+
+
+@pytest.fixture
+def asked(serving, status_when):
+    async def start(**approval):
+        workers = await serving(**approval)
+        run = await workers.client.start("late.agent", "go", principal=ANA)
+        (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+        return workers, run, wait
+
+    return start
+
+
+def decision(wait, principal, **more) -> dict:
+    sent = {"id": wait.id, "approved": True, "payload_digest": wait.payload_digest, "by": principal.subject}
+    return {**sent, "principal": principal.model_dump(), **more}
+
+
+async def story(run: Run, traces) -> tuple[list, list[int]]:
+    """How the call was decided by the run's events, and what was paid; checks that both are one."""
+    text = (await asyncio.wait_for(run.result(), 60)).text
+    events = [event async for event in run.events()]
+    decided = [
+        (event.by, event.approved, event.edited_arguments and event.edited_arguments["amount"], event.code)
+        for event in events
+        if event.type == "await_answered"
+    ]
+    started = [event.call.payload["amount"] for event in events if event.type == "tool_start"]
+    paid = [amount for run_id, amount in PAID if run_id == run.id]
+    assert text in ([f"paid {amount}" for amount in paid] or ["denied: nobody approved it in time"])
+    assert [amount for amount in started if paid] == paid
+    await traces(run).check()
+    return decided, paid
+
+
+@pytest.mark.parametrize("first", ["signal", "timer"])
+async def test_an_approval_and_the_end_of_its_time_in_one_task(asked, traces, until, first):
+    """A signal counts if the same task brings both, in either order, and the events say so."""
+    workers, run, wait = await asked(expires_after=timedelta(seconds=3))
+    handle = traces(run).handle
+    await workers.stop("workflows")
+    if first == "signal":
+        await handle.signal("provide_confirmation", decision(wait, BEN))
+    await until(lambda: counted(traces(run), FIRED, 1))
+    if first == "timer":
+        await handle.signal("provide_confirmation", decision(wait, BEN))
+    await workers.start("workflows")
+    assert await story(run, traces) == ([("ben", True, None, None)], [1])
+
+
+async def test_an_update_after_the_time_is_refused(asked, traces, until):
+    """No worker ran at that time, and the approver is told that it is over."""
+    workers, run, wait = await asked(expires_after=timedelta(seconds=2))
+    await workers.stop("workflows")
+    late = asyncio.create_task(run.approve(wait, principal=BEN))
+    await until(lambda: counted(traces(run), FIRED, 1))
+    await workers.start("workflows")
+    with pytest.raises(AwaitClosed):
+        await late
+    assert await story(run, traces) == ([(None, None, None, "expired")], [])
+
+
+async def counted(traces, kind, count: int) -> bool:
+    return await traces.count(kind) >= count
+
+
+async def check_meanwhile(workers: Workers, run: Run, wait, traces, until, then) -> None:
+    """Send an edit, and let its verdict and what `then` does reach the workflow in one task."""
+    trace = traces(run)
+    asked, ended = await trace.count(SCHEDULED), await trace.count(COMPLETED)
+    await workers.stop("activities")
+    edit = decision(wait, ANA, arguments={**wait.payload, "amount": 2})
+    await trace.handle.signal("provide_confirmation", edit)
+    await until(lambda: counted(trace, SCHEDULED, asked + 1))
+    await workers.stop("workflows")
+    await workers.start("activities")
+    await until(lambda: counted(trace, COMPLETED, ended + 1))
+    after = await then(trace.handle)
+    await workers.start("workflows")
+    if after is not None:
+        await after
+
+
+@pytest.mark.parametrize("by", ["signal", "update"])
+async def test_a_verdict_on_an_edit_and_another_approval_in_one_task(asked, traces, until, by):
+    """The run reads the other approval first, which decides the call; the events have what ran, and the edit is refused."""
+    workers, run, wait = await asked()
+
+    async def approve(handle):
+        if by == "signal":
+            return await handle.signal("provide_confirmation", decision(wait, BEN))
+        sent = asyncio.create_task(run.approve(wait, principal=BEN))
+        await asyncio.sleep(0.5)
+        return sent
+
+    await check_meanwhile(workers, run, wait, traces, until, approve)
+    assert await story(run, traces) == ([("ben", True, None, None)], [1])
+
+
+@pytest.mark.parametrize("by", ["signal", "update"])
+async def test_a_verdict_and_one_of_several_approvals_in_one_task(asked, traces, until, by):
+    """The approval is one of the call as it was, so the edit drops it, and two people approve what runs."""
+    workers, run, wait = await asked(approvals=2)
+
+    async def approve(handle):
+        if by == "signal":
+            return await handle.signal("provide_confirmation", decision(wait, BEN))
+        sent = asyncio.create_task(run.approve(wait, principal=BEN))
+        await asyncio.sleep(0.5)
+        return sent
+
+    await check_meanwhile(workers, run, wait, traces, until, approve)
+    (now,) = await until(lambda: edited(run))
+    assert [each.name for each in now.given] == ["ana"]
+    await run.approve(now, principal=BEN)
+    assert await story(run, traces) == ([("ben", True, None, None)], [2])
+    given = [event.by async for event in run.events() if event.type == "approval_given"]
+    assert given == ["ben", "ana"]
+
+
+async def edited(run: Run) -> list:
+    waits = (await run.status()).awaits
+    return waits if waits and waits[0].payload["amount"] == 2 else []
+
+
+async def test_a_verdict_and_the_end_of_the_time_in_one_task(asked, traces, until):
+    """The decision came in time: it counts, whichever the history has first, and no sender waits for ever."""
+    workers, run, wait = await asked(expires_after=timedelta(seconds=8))
+
+    async def expire(_handle) -> None:
+        await until(lambda: counted(traces(run), FIRED, 1))
+
+    await check_meanwhile(workers, run, wait, traces, until, expire)
+    assert await story(run, traces) == ([("ana", True, 2, None)], [2])
