@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 import uvicorn
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Error, Page, async_playwright
 
 from sojourn import App, Client, Principal, Run, RunPolicyOverride, Worker
 from sojourn.asgi import create_app
@@ -64,7 +64,7 @@ async def _open_fork(page: Page) -> None:
 
 async def _open_deletion(page: Page) -> None:
     """Open the approval of the inbox."""
-    await page.locator("#list").get_by_text("Delete 412 work orders").click()
+    await page.locator("#list .what", has_text="Delete 412 work orders").click()
     await page.get_by_role("button", name="Deny").wait_for()
 
 
@@ -351,7 +351,10 @@ async def _take_sizes(
     path, prepare = EVERY[name]
     for place, wait in places.items():
         path = path.replace(place, quote(wait, safe=""))
-    page = await _open(browser, url + path, SIZES["desk"], scheme, prepare)
+    try:
+        page = await _open(browser, url + path, SIZES["desk"], scheme, prepare)
+    except Error as error:
+        return [f"{name}, {scheme}: {error}"]
     faults = list[str]()
     for size in SIZES:
         await resize(page, size)
