@@ -17,6 +17,7 @@ from sojourn.answers import wait_view
 from sojourn.console.form import attachments_of
 from sojourn.console.views.entries import (
     call_text,
+    end_look,
     end_text,
     end_title,
     newest_entries,
@@ -102,6 +103,7 @@ def _templates() -> Environment:
         "call_text": call_text,
         "doing": doing,
         "end_text": end_text,
+        "end_look": end_look,
         "end_title": end_title,
         "exact": exact,
         "json_text": json_beginning,

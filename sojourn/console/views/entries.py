@@ -49,6 +49,7 @@ __all__ = [
     "MOST_TEXT",
     "EventRow",
     "call_text",
+    "end_look",
     "end_text",
     "end_title",
     "event_row",
@@ -129,10 +130,17 @@ def _note_of_run(event: events.Event) -> NoteText:
             return NoteText("note", event.type.replace("_", " ").capitalize())
 
 
+def end_look(end: End) -> str:
+    """Return the status of an end as pages show it: `gave_up` if a limit or a safeguard ended it."""
+    is_stopped = end.output is not None and end.output.reason not in ("answered", "closed")
+    return "gave_up" if end.status == "completed" and is_stopped else end.status
+
+
 def end_title(end: End) -> str:
+    look = end_look(end)
     if end.is_of_turn:
-        return f"Turn {end.turn_id} {'answered' if end.status == 'completed' else 'failed'}"
-    return "Answered" if end.status == "completed" else end.status.replace("_", " ").capitalize()
+        return f"Turn {end.turn_id} {'answered' if look == 'completed' else 'gave up' if look == 'gave_up' else 'failed'}"
+    return "Answered" if look == "completed" else look.replace("_", " ").capitalize()
 
 
 def markdown_of(entry: Entry) -> list[str]:
