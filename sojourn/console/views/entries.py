@@ -131,7 +131,7 @@ def _note_of_run(event: events.Event) -> NoteText:
 
 
 def end_look(end: End) -> str:
-    """Return the status of an end as pages show it: `gave_up` if a limit or a safeguard ended it."""
+    """Return the status that pages show, `gave_up` if a limit ended the run."""
     is_stopped = end.output is not None and end.output.reason not in ("answered", "closed")
     return "gave_up" if end.status == "completed" and is_stopped else end.status
 
