@@ -37,7 +37,8 @@ class ReadBranchActivity:
         run_id = info.workflow_id or ""
         with send_heartbeats(who={"agent_id": task.agent_id, "run_id": run_id}):
             try:
-                fork = await fork_of(client, ForkRequest(run_id, task.at), storage=storage, app=self._app)
+                asked = ForkRequest(run_id, task.at, is_branch=True)
+                fork = await fork_of(client, asked, storage=storage, app=self._app)
                 argument = (await fork.fitting(client, storage, run_id)).argument()
             except (InvalidInput, RunUnreadable) as error:
                 raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error

@@ -10,7 +10,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import MaskedEdit, ToolResult
-from sojourn.core.awaits.factories import warn_of_other_call, warn_of_unknown
+from sojourn.core.awaits.factories import maker_of, warn_of_other_call, warn_of_unknown
 from sojourn.core.payload.boundary import parse_call
 from sojourn.core.payload.parse import ParseFault, arguments_digest, has_digest
 from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
@@ -190,27 +190,27 @@ class Repetitions:
 
     async def _repeating(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
         assert isinstance(call, ToolRequest)
-        tool, by_origin = self._tool(call), first.carried is not None
+        tool, maker = self._tool(call), maker_of(first.carried)
         assert tool
         if first.unexecuted:
             return dispatch.model_copy(update={"effect": self._effect(first)})
         if dispatch.confirm is None and never_repeats(tool.spec):
             if not self.dispatcher.may_ask:
-                result = not_repeated(call, by_origin=by_origin)
+                result = not_repeated(call, maker)
                 return Dispatch(kind="answered", result=result)
             dispatch = await self.dispatcher.asking(call, dispatch, tool, is_always=True)
         confirm = dispatch.confirm
         if confirm and not changes_nothing(tool.spec):
-            confirm = warn_of_unknown(confirm, by_origin=by_origin)
+            confirm = warn_of_unknown(confirm, maker)
         effect = self._effect(first) if is_remembered(dispatch) else None
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
     def _another(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
-        # If the origin made the call with other arguments, the confirmation says so.
+        # If the origin or another branch made the call with other arguments, the confirmation says so.
         tool, confirm = self._tool(call), dispatch.confirm
         if confirm is None or tool is None or changes_nothing(tool.spec) or not isinstance(call, ToolRequest):
             return dispatch
-        made = (each.call for each in self.task.carried if not each.unexecuted and _is_place(each.call, call))
+        made = (each for each in self.task.carried if not each.unexecuted and _is_place(each.call, call))
         origin = next(made, None)
         return (
             dispatch.model_copy(update={"confirm": warn_of_other_call(confirm, origin)})
@@ -222,17 +222,17 @@ class Repetitions:
         # A person decides about the call, or it is not executed yet. An approved call is another effect, with
         # a key of its own.
         assert isinstance(call, ToolRequest)
-        tool, by_origin = self._tool(call), first.carried is not None
+        tool, maker = self._tool(call), maker_of(first.carried)
         assert tool
         is_strict = never_repeats(tool.spec)
         made = self._with_own_key(call, dispatch)
         if made.confirm is None and is_strict and self.dispatcher.may_ask:
             made = await self.dispatcher.asking(call, made, tool, is_always=True)
         if made.confirm:
-            return made.model_copy(update={"confirm": warn_of_unknown(made.confirm, by_origin=by_origin)})
+            return made.model_copy(update={"confirm": warn_of_unknown(made.confirm, maker)})
         if made.kind == "answered":
             return made
-        result = not_repeated(call, by_origin=by_origin, beside=not is_strict)
+        result = not_repeated(call, maker, beside=not is_strict)
         return Dispatch(kind="answered", result=result)
 
     def _guard_edits(self, dispatch: Dispatch, effects: Sequence[_Open]) -> Dispatch:

@@ -96,7 +96,7 @@ class ExecuteToolActivity:
             return mark_unknown(tool) if earlier.unknown else tool
         if is_attempted and never_repeats(tool.spec):
             # A deploy has declared the tool so since the attempt, after which no approval was requested.
-            return outcomes.not_repeated(call, by_origin=False)
+            return outcomes.not_repeated(call)
         if task.given is not None:
             return await drop_unfit_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()

@@ -262,8 +262,7 @@ class AgentRun(RunQueries, MessageHandlers):
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            self.awaits.note(branch_fault(chain_of(error)))
-            self._state = drop_branch(self._state)
+            self._stay(branch_fault(chain_of(error)))
             return
         point = None if isinstance(found, Undecodable) else read_continuation(found)
         if isinstance(point, Continuation):
@@ -276,6 +275,10 @@ class AgentRun(RunQueries, MessageHandlers):
             argument = write_continuation(Continuation(state, point.transcript, branch=request))
             if argument:
                 workflow.continue_as_new(args=[argument], memo=memo_since(state.began or began))
+        self._stay(branch_fault())
+
+    def _stay(self, why: str) -> None:
+        self.awaits.note(why)
         self._state = drop_branch(self._state)
 
     async def _until_resumed(self) -> None:

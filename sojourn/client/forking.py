@@ -106,6 +106,8 @@ class ForkRequest:
     answer: str | Mapping[str, Any] | None = None
     approve: bool | None = None
     arguments: Mapping[str, Any] | None = None
+    is_branch: bool = False
+    """Whether the run itself goes on from the point, in another branch of its conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,7 @@ async def fork_of(
         raise translate_error(error, asked.run_id) from error
     if asked.at and not origin.event:
         raise UnknownEvent(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
+    origin.points.effects.is_branch = asked.is_branch
     if app is not None:
         agent_id = origin.points.fold.state.opening.agent_id
         tools = app.tools_of(agent_id).values()

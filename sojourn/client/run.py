@@ -448,11 +448,14 @@ class Run(ReadableRun):
             InvalidInput: The message is invalid, or the run is no conversation.
             RunNotFound: There is no such run, or none that the principal may see.
         """
-        message = {**message, PRINCIPAL: write_principal(principal)} if principal else message
-        judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
+        return Accepted.model_validate(await self._send(SEND, self._sendable(message, principal)))
+
+    def _sendable(self, message: Mapping[str, Any], principal: Principal | None) -> Fields:
+        fields = {**message, PRINCIPAL: write_principal(principal)} if principal else dict(message)
+        judged = read_send([fields], Inbox())  # a text that no JSON can hold cannot be sent
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
-        return Accepted.model_validate(await self._send(SEND, dict(message)))
+        return fields
 
     async def withdraw(
         self,
@@ -475,7 +478,14 @@ class Run(ReadableRun):
             sent[AS_OPERATOR] = True
         return bool(await self._send(WITHDRAW, sent))
 
-    async def branch(self, at: str, number: int, message: Mapping[str, Any] | None = None) -> Accepted:
+    async def branch(
+        self,
+        at: str,
+        number: int,
+        message: Mapping[str, Any] | None = None,
+        *,
+        principal: Principal | None = None,
+    ) -> Accepted:
         """Go on from an earlier point of a conversation.
 
         `Session.edit` and `Session.switch` find the point.
@@ -484,10 +494,15 @@ class Run(ReadableRun):
             at: The event at which a turn ended, or at which the run started.
             number: How often the conversation has branched, as the caller has seen it.
             message: The message that goes on from there, as `send` takes it.
+            principal: Its sender, as for `send`.
+
+        Raises:
+            AwaitClosed: The conversation has ended, or has branched meanwhile.
+            InvalidInput: The message is invalid.
+            SessionBusy: Another branch is about to begin.
         """
-        return Accepted.model_validate(
-            await self._send(BRANCH, {**(message or {}), "at": at, "number": number})
-        )
+        sent = {} if message is None else self._sendable(message, principal)
+        return Accepted.model_validate(await self._send(BRANCH, {**sent, "at": at, "number": number}))
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a conversation, and return whether there was one.

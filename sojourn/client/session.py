@@ -3,10 +3,11 @@
 A conversation is one run that does not end at its answer.
 """
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from typing import Any
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
 
 from temporalio.service import RPCError
 
@@ -18,6 +19,7 @@ from sojourn.client.sending import Fields, send
 from sojourn.client.start import start_workflow, validate_input
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import (
+    ConversationBranchedEvent,
     Event,
     MessageReceivedEvent,
     MessageWithdrawnEvent,
@@ -26,7 +28,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.memory import SessionMemory
-from sojourn.contracts.message import Accepted, Message
+from sojourn.contracts.message import Accepted, Message, TextPart
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
@@ -38,12 +40,16 @@ from sojourn.events.cursor import position_of
 from sojourn.events.one_run import find_accepted
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
-from sojourn.timeline import Timeline, UserTurn, is_run_end, is_turn_end
+from sojourn.timeline import Timeline, UserMessage, UserTurn, is_run_end, is_turn_end
 
-__all__ = ["Session", "SessionTurn", "opened_by"]
+__all__ = ["EditableMessage", "Session", "SessionTurn", "last_message", "message_to_edit", "opened_by"]
 
 MOST_ENTRIES = 1_000_000
 """Most entries of a conversation that are read to find its branches."""
+
+
+UNTIL_BEGUN = 30.0
+"""Seconds in which a branch that the conversation is switched to should begin."""
 
 
 def _has_content(message: Message, sent: Fields) -> bool:
@@ -53,9 +59,51 @@ def _has_content(message: Message, sent: Fields) -> bool:
 
 def opened_by(timeline: Timeline, message_id: str) -> UserTurn | None:
     """Return the turn of the present branch that a message alone has opened, or None."""
-    return next(
-        (turn for turn in timeline.path if [each.message_id for each in turn.messages] == [message_id]), None
-    )
+    turns = reversed(timeline.path)  # a message that could not be edited opens a second turn of its branch
+    return next((turn for turn in turns if [each.message_id for each in turn.messages] == [message_id]), None)
+
+
+class EditableMessage(NamedTuple):
+    """A message that can be edited, and the point from which its branch begins."""
+
+    sent: UserMessage
+    at: str
+
+    def with_text(self, text: str) -> Message:
+        """Return the message with other words, and with its images and documents.
+
+        Raises:
+            InvalidInput: Nothing would be left.
+        """
+        files = [part for part in self.sent.message.parts if not isinstance(part, TextPart)]
+        words = [TextPart(type="text", text=text)] if text.strip() else []
+        if not (words or files):
+            raise InvalidInput("the message is empty")
+        return Message(role="user", parts=[*words, *files])
+
+
+def message_to_edit(timeline: Timeline, message_id: str) -> EditableMessage | None:
+    """Return a message that can be edited, or None.
+
+    It alone opened a turn of the present branch, or is to open the next one.
+    """
+    waiting = timeline.queued.get(message_id)
+    if waiting is not None:
+        is_next = timeline.turn is None and next(iter(timeline.queued)) == message_id
+        return EditableMessage(waiting, timeline.head) if is_next and timeline.head else None
+    turn = opened_by(timeline, message_id)
+    return EditableMessage(turn.messages[0], turn.follows) if turn and turn.follows else None
+
+
+def last_message(timeline: Timeline) -> str | None:
+    """Return the id of the conversation's last message, or None.
+
+    It opened the present or the last turn, or is to open the next one. None if others opened that turn with it.
+    """
+    if timeline.turn is None and timeline.queued:
+        return next(iter(timeline.queued))
+    messages = timeline.path[-1].messages if timeline.path else []
+    return messages[0].message_id if len(messages) == 1 else None
 
 
 class SessionTurn:
@@ -294,10 +342,11 @@ class Session:
         by: str | None = None,
         attachments: Sequence[Attachable] = (),
         branches: int | None = None,
+        keep_files: bool = False,
     ) -> SessionTurn:
         """Send other words in place of a message, or have it answered anew.
 
-        The message has opened a turn. The conversation goes on from the point before that turn, in another branch. A turn under way is interrupted, and messages that wait
+        The message has opened a turn, or is to open the next one. The conversation goes on from the point before that turn, in another branch. A turn under way is interrupted, and messages that wait
         are withdrawn. Later messages and answers stay in the history, as another branch. Effects of their calls are known to the new one.
 
         Args:
@@ -306,6 +355,7 @@ class Session:
             by: Name to record, unchecked.
             attachments: As for `send`.
             branches: `Timeline.branches` as the caller has seen it, so that a request that is sent twice has one effect.
+            keep_files: Whether a new text leaves the images and documents of the message as they are.
 
         Raises:
             AwaitClosed: The conversation has ended, or went on from another point meanwhile.
@@ -313,25 +363,28 @@ class Session:
             SessionBusy: Another edit is under way.
         """
         timeline = await self.timeline()
-        turn = opened_by(timeline, message_id)
-        if turn is None or turn.follows is None:
+        known = message_to_edit(timeline, message_id)
+        if known is None:
             raise InvalidInput(
                 f"no turn of the present branch of {self.run.id} began with the message {message_id[:80]!r}",
                 run_id=self.run.id,
             )
-        known = next(each for each in turn.messages if each.message_id == message_id)
-        content = known.message if message is None else message
-        sent = await self._fields(content, message_id, by, attachments)
-        if message is not None and _has_content(known.message, sent):
+        before = known.sent.message
+        if keep_files and isinstance(message, str):
+            message = known.with_text(message)
+        sent = await self._fields(before if message is None else message, message_id, by, attachments)
+        if message is not None and _has_content(before, sent):
             place = timeline.delivered[message_id].before
             return SessionTurn(
                 self.run, Accepted(message_id=message_id, after=place, repeated=True), self._kept
             )
         number = timeline.branches if branches is None else branches
-        return SessionTurn(self.run, await self.run.branch(turn.follows, number, sent), self._kept)
+        return SessionTurn(self.run, await self.run.branch(known.at, number, sent), self._kept)
 
     async def switch(self, at: str) -> None:
         """Go on from the end of another branch, so that the next message comes after it.
+
+        It has begun when this returns, unless no worker begins it within 30 s.
 
         Args:
             at: The event at which the newest turn of that branch ended, as `Timeline.tip` returns it.
@@ -344,7 +397,15 @@ class Session:
         timeline = await self.timeline()
         if not any(turn.end and turn.end.event_id == at for turn in timeline.turns):
             raise InvalidInput(f"no turn of {self.run.id} ended at the event {at[:80]!r}", run_id=self.run.id)
-        await self.run.branch(at, timeline.branches)
+        accepted = await self.run.branch(at, timeline.branches)
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(UNTIL_BEGUN),
+                aclosing(self.run.events(after=accepted.after)) as events,
+            ):
+                async for event in events:
+                    if isinstance(event, ConversationBranchedEvent):
+                        return
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:

@@ -159,3 +159,5 @@ class CarriedEffect(Record):
     """Whether a call with another id has had this effect, and its key: no further call is the same effect, and an equal call with
     the id of this one needs a key of its own.
     """
+    branch: bool = False
+    """Whether another branch of the conversation made the call, and not the origin of a fork."""

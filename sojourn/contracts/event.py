@@ -356,6 +356,8 @@ class ConversationBranchedEvent(BaseEvent):
     """The message that goes on from there; empty if the conversation was only switched to that point."""
     number: int
     """How often the conversation has gone on from an earlier point, this time included."""
+    memory: dict[str, Any] = {}
+    """The memory of the conversation at that point."""
 
 
 class _OfTurn(BaseEvent):

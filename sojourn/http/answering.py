@@ -28,6 +28,7 @@ from sojourn.answers import (
     wait_view,
 )
 from sojourn.attachments import comparable
+from sojourn.client.client import Client
 from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.event import ApprovalGivenEvent, AwaitAnsweredEvent
@@ -36,12 +37,14 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.events import Cursor
+from sojourn.events.one_run import branches_in_history
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.audit import bind, bind_answer, note_repetition
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
-from sojourn.timeline import Delivery, Timeline, TimelineTree, WaitEnd
+from sojourn.reader import read_branch
+from sojourn.timeline import Delivery, Timeline, TimelineTree, UserTurn, WaitEnd
 
 __all__ = [
     "MESSAGE_EDITED",
@@ -52,6 +55,7 @@ __all__ = [
     "is_same_message",
     "needs_answer",
     "read_branches",
+    "read_present_branch",
     "require_same",
     "submit_answer",
     "switch_branch",
@@ -198,6 +202,19 @@ async def read_branches(session: Session) -> Timeline:
         return await session.timeline()
 
 
+async def read_present_branch(
+    client: Client, run_id: str, before: str = ""
+) -> tuple[Timeline, list[UserTurn]] | None:
+    """Return a conversation with the turns of its present branch.
+
+    With `before` these are the ones before an event. None if it has one branch only.
+    """
+    if not await branches_in_history(client.temporal, run_id):
+        return None
+    async with heavy_read():
+        return await read_branch(client, run_id, before)
+
+
 async def edit_message(
     session: Session,
     asking: Principal,
@@ -206,11 +223,18 @@ async def edit_message(
     *,
     attachments: Sequence[str] = (),
     branches: int | None = None,
+    keep_files: bool = False,
 ) -> SessionTurn:
     """Edit a message, as `Session.edit`."""
-    by = asking.subject
     async with heavy_read():
-        return await session.edit(message_id, message, by=by, attachments=attachments, branches=branches)
+        return await session.edit(
+            message_id,
+            message,
+            by=asking.subject,
+            attachments=attachments,
+            branches=branches,
+            keep_files=keep_files,
+        )
 
 
 async def switch_branch(session: Session, at: str) -> None:

@@ -438,8 +438,13 @@ class Service(Backend):
 
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
         """Return the run of a conversation, if the principal may see it."""
+        return (await self.known_session(asking, agent_id, session_id)).run
+
+    async def known_session(self, asking: Principal, agent_id: str, session_id: str) -> Session:
+        """Return a handle of a conversation that exists, if the principal may see it."""
         session = self.client.session(agent_id, session_id, principal=asking)
-        return await self.run(asking, session.run.id)
+        await self.run(asking, session.run.id)
+        return session
 
     async def session(
         self,

@@ -28,7 +28,7 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.events.cursor import Position
 from sojourn.events.one_run import branches_in_history, execution_after, present_execution, records_of
 from sojourn.events.stream import stream
-from sojourn.timeline import Timeline, TokenUsage, WaitEnd, events_of_branch
+from sojourn.timeline import Timeline, TokenUsage, UserTurn, WaitEnd, events_of_branch
 
 __all__ = [
     "MAX_TURNS",
@@ -39,6 +39,7 @@ __all__ = [
     "branch_events",
     "conversation_timeline",
     "may_be_stuck",
+    "read_branch",
     "read_conversation",
     "read_decisions",
     "read_event",
@@ -259,6 +260,19 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
     else:
         found.keep_turns(TURNS)
     return found
+
+
+async def read_branch(client: Client, run_id: str, before: str = "") -> tuple[Timeline, list[UserTurn]]:
+    """Read a conversation that has branches, and the turns of the present one.
+
+    With `before` these are the ones before an event. The turns of a branch may be in any execution, so all are read.
+    """
+    timeline = Timeline(run_id, MAX_ENTRIES, most_records=0, is_conversation=True)
+    async with aclosing(_events(client, run_id)) as events:
+        async for event in events:
+            timeline.feed(event)
+    path = timeline.path
+    return timeline, [turn for turn in path if not before or place_of(turn.key) < place_of(before)]
 
 
 async def _turns_from(client: Client, run_id: str, chain: int | None, before: str) -> tuple[Timeline, int]:

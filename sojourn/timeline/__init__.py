@@ -9,7 +9,6 @@ covers child runs too.
 
 from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
 from sojourn.core.run.set_aside import requests_by_message as requests_by_message
-from sojourn.timeline.branches import events_of_branch as events_of_branch
 from sojourn.timeline.compare import EntryPair as EntryPair
 from sojourn.timeline.compare import compare_entries as compare_entries
 from sojourn.timeline.compare import entries_after_fork as entries_after_fork
@@ -41,6 +40,7 @@ from sojourn.timeline.entries import wait_in as wait_in
 from sojourn.timeline.folds import CallFold as CallFold
 from sojourn.timeline.folds import Row as Row
 from sojourn.timeline.folds import fold_calls as fold_calls
+from sojourn.timeline.one_branch import events_of_branch as events_of_branch
 from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
 from sojourn.timeline.timeline import Timeline as Timeline
 from sojourn.timeline.tree import TimelineTree as TimelineTree

@@ -1,35 +1,33 @@
-"""Choose what belongs to one branch of a conversation."""
+"""Find the branches of a conversation among its turns."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sojourn.contracts.event import Event, MessageReceivedEvent
-from sojourn.timeline.entries import UserMessage, UserTurn, is_turn_end
-from sojourn.timeline.timeline import Timeline
+from sojourn.timeline.entries import UserTurn
 
-__all__ = ["events_of_branch"]
-
-_ALL = 10**9
+__all__ = ["TurnIndex", "index_turns"]
 
 
-def events_of_branch(run_id: str, events: Iterable[Event]) -> list[Event]:
-    """Return a conversation's events without those of other branches.
+@dataclass(frozen=True, slots=True)
+class TurnIndex:
+    """The turns of all branches, by the points between which they are."""
 
-    The messages that opened turns of other branches are left out, too.
-    """
-    timeline, found = Timeline(run_id, _ALL, is_conversation=True), list[tuple[Event, UserTurn | None]]()
-    received: dict[str, UserMessage] = {}
-    for event in events:
-        for entry, _ in timeline.feed(event):
-            if isinstance(entry, UserMessage):
-                received[entry.event_id] = entry
-        ended = timeline.turns[-1] if is_turn_end(event) and timeline.turns else None
-        is_of_turn = not isinstance(event, MessageReceivedEvent)
-        found.append((event, (timeline.turn or ended) if is_of_turn else None))
-    path = {id(turn) for turn in timeline.path}
+    ended_at: dict[str, UserTurn]
+    """By the event that ended the turn."""
+    begun_after: dict[str, list[UserTurn]]
+    """By the point after which they began, in order."""
+    tips: dict[str, str]
+    """By the key of a turn: the event that ended the newest turn after it; empty while that turn is under way."""
 
-    def is_here(event: Event, turn: UserTurn | None) -> bool:
-        if isinstance(event, MessageReceivedEvent):
-            turn = received[event.event_id].turn
-        return turn is None or id(turn) in path
 
-    return [event for event, turn in found if is_here(event, turn)]
+def index_turns(turns: Sequence[UserTurn]) -> TurnIndex:
+    """Return the index of turns that are in the order in which they began."""
+    index = TurnIndex({turn.end.event_id: turn for turn in turns if turn.end}, {}, {})
+    for turn in turns:
+        if turn.follows is not None:
+            index.begun_after.setdefault(turn.follows, []).append(turn)
+    for turn in reversed(turns):  # a turn began after the one that it follows
+        end = turn.end.event_id if turn.end else ""
+        after = index.begun_after.get(end)
+        index.tips[turn.key] = index.tips[after[-1].key] if end and after else end
+    return index

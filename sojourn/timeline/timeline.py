@@ -18,6 +18,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.memory import memory_after
+from sojourn.timeline.branches import TurnIndex, index_turns
 from sojourn.timeline.entries import (
     Attempt,
     Call,
@@ -147,6 +148,8 @@ class Timeline:
         self._plans = 0
         self._failed: dict[str, Call] = {}
         """By tool, the last call that failed with a hint and was not repeated yet."""
+        self._indexed: tuple[int, TurnIndex] | None = None
+        """The branches in a version, until its turns change without an event."""
 
     # Read.
 
@@ -198,13 +201,13 @@ class Timeline:
         """The turns of the branch that the conversation is in, in order."""
         if not self.branches:
             return self.turns
-        ends = {turn.end.event_id: turn for turn in self.turns if turn.end}
+        ended_at = self._index.ended_at
         newest = self.turns[-1] if self.turns else None
         is_cut = newest is not None and newest.is_over and newest.end is None  # with its run
-        turn, path = self.turn or (newest if is_cut else ends.get(self.head or "")), list[UserTurn]()
+        turn, path = self.turn or (newest if is_cut else ended_at.get(self.head or "")), list[UserTurn]()
         while turn is not None:
             path.append(turn)
-            turn = ends.get(turn.follows or "")
+            turn = ended_at.get(turn.follows or "")
         return path[::-1]
 
     def siblings(self, turn: UserTurn) -> list[UserTurn]:
@@ -214,16 +217,20 @@ class Timeline:
         """
         if turn.follows is None or not self.branches:
             return [turn]
-        return [each for each in self.turns if each.follows == turn.follows]
+        return list(self._index.begun_after[turn.follows])
 
     def tip(self, turn: UserTurn) -> str:
         """Return the event that ended the newest turn after a turn.
 
         It is empty while that turn is under way.
         """
-        while turn.end and (after := [each for each in self.turns if each.follows == turn.end.event_id]):
-            turn = after[-1]
-        return turn.end.event_id if turn.end else ""
+        return self._index.tips[turn.key]
+
+    @property
+    def _index(self) -> TurnIndex:
+        if self._indexed is None or self._indexed[0] != self.version:
+            self._indexed = self.version, index_turns(self.turns)
+        return self._indexed[1]
 
     @property
     def has_start(self) -> bool:
@@ -267,6 +274,7 @@ class Timeline:
         for entry in [entry for turn in gone for entry in turn.entries]:
             self._entries.remove(entry)
             self._forget(entry)
+        self._indexed = None
 
     def prepend_turns(self, earlier: "Timeline") -> None:
         """Take the turns of an earlier part of the same conversation."""
@@ -286,6 +294,7 @@ class Timeline:
         self.turns[:0] = before
         self._entries.extendleft(entry for turn in reversed(before) for entry in reversed(turn.entries))
         self.started, self.dropped = earlier.started, earlier.dropped
+        self._indexed = None
 
     # Entries.
 
@@ -370,13 +379,14 @@ class Timeline:
             is_behind=self.turn is not None or bool(self.queued),
         )
         self.queued[event.message_id] = entry
-        if self.taken.pop(event.message_id, None):  # it was edited
-            self.delivered.pop(event.message_id, None)
+        self.taken.pop(event.message_id, None)  # it was edited
+        self.delivered.pop(event.message_id, None)
         self._deliver(event.message_id, Delivery(event, self._before, self.cursor))
         self._add(entry, None)
 
     def _branch(self, event: events.ConversationBranchedEvent) -> None:
         self.head, self.branches, self.branched_in = event.at, event.number, self.version
+        self.memory, self.last_assistant_text = event.memory, ""
         self._calls.clear()  # another branch may use the same ids
         self._plan_of.clear()
         self._failed.clear()

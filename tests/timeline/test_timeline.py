@@ -1,5 +1,6 @@
 """The timeline of a run: what events make of it, and what it says has changed."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -219,16 +220,16 @@ def test_what_a_turn_asked_is_closed_with_it(feed):
     assert timeline.call("x").state == "not_executed"
 
 
-def test_a_message_id_is_what_was_accepted_under_it_first(feed):
-    """A message, or the answer that it was, with the cursors between which a reply to it begins."""
+def test_a_message_id_is_what_was_accepted_under_it_last(feed):
+    """A message, since only an edit is accepted again, or the answer that it was, with the cursors between which a reply to it begins."""
     feed(events.TurnStartedEvent)
     feed(events.MessageReceivedEvent, message_id="m", message=Message.user("one"))
     feed(events.MessageReceivedEvent, message_id="m", message=Message.user("again"))
     feed(events.AwaitClarificationEvent, question=AwaitClarification(id="q", question="which?"))
     timeline = feed(events.AwaitAnsweredEvent, await_id="q", text="this", message_id="a")
     message, answer = timeline.delivered["m"], timeline.delivered["a"]
-    assert message.event.message.text == "one"
-    assert (message.before, message.after) == ("0-000001-00000", "0-000002-00000")
+    assert message.event.message.text == "again"
+    assert (message.before, message.after) == ("0-000002-00000", "0-000003-00000")
     assert (answer.event.text, answer.before, answer.after) == ("this", "0-000004-00000", "0-000005-00000")
     (decision,) = timeline.decisions
     assert (decision.verdict, decision.wait.question, decision.opened.after) == (
@@ -419,6 +420,31 @@ def test_a_timeline_has_the_turns_of_all_branches_and_the_path_of_the_present_on
     assert (timeline.head, timeline.turns[0].follows, timeline.branches) == (last, start, 2)
     feed(events.ConversationBranchedEvent, at=start, message_id="m1", number=3)
     assert (timeline.path, len(timeline.turns)) == ([], 4)
+
+
+def test_a_thousand_turns_with_branches_are_read_in_time(feed):
+    """Siblings and tips are what they are by definition, and are found in linear time."""
+    feed.timeline = Timeline("r", 10_000)
+    feed(events.RunStartedEvent)
+    point = feed.timeline.last_event_id
+    for number in range(1_000):
+        for text in ("left", "kept"):
+            if text == "kept":
+                feed(events.ConversationBranchedEvent, at=point, message_id=f"m{number}", number=number + 1)
+            feed(events.MessageReceivedEvent, message_id=f"m{number}", message=Message.user(text))
+            feed(events.TurnStartedEvent, message_ids=[f"m{number}"])
+            end = feed(events.TurnFailedEvent, error=ToolError.new("x")).last_event_id
+        point = end
+    timeline, began = feed.timeline, time.process_time()
+    path = timeline.path
+    siblings = [timeline.siblings(turn) for turn in path]
+    tips = [[timeline.tip(each) for each in turns] for turns in siblings]
+    assert time.process_time() - began < 1  # 24 s before there was an index
+    assert [turn.messages[0].message.text for turn in path] == ["kept"] * 1_000
+    assert all(
+        left.end.event_id == tip and last == point
+        for (left, _), (tip, last) in zip(siblings, tips, strict=True)
+    )
 
 
 def test_the_events_of_a_branch_are_those_of_its_turns(feed):

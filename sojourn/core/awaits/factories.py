@@ -10,7 +10,7 @@ from sojourn.contracts.awaits import (
     AwaitExternalTools,
     ExternalCall,
 )
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import Approval, InputForm, InputRequired, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -36,6 +36,7 @@ __all__ = [
     "input_response",
     "input_wait",
     "lacks_fields",
+    "maker_of",
     "point_to_fields",
     "question_for",
     "warn_of_other_call",
@@ -46,8 +47,14 @@ __all__ = [
 EARLIER = "An earlier attempt of this call may have taken effect; its outcome is unknown."
 """Opening of an approval if the call repeats one with an unknown outcome."""
 
-ORIGIN = "The run from which this one was forked may have carried out this call already."
-"""Opening of an approval if the origin made the call after the fork's point."""
+ORIGIN = "The run from which this one was forked"
+"""Who made a call after a fork's point."""
+
+OTHER_BRANCH = "Another branch of this conversation"
+"""Who made a call after the point at which a branch began."""
+
+MAY_HAVE = "may have carried out this call already"
+"""What an approval says first of a call that another run or branch made."""
 
 MAX_SHOWN = 300
 """Most characters of the origin's arguments that an approval of others shows."""
@@ -81,22 +88,37 @@ def confirm_again(
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:
-        return warn_of_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
+        makers = (maker for maker in (ORIGIN, OTHER_BRANCH) if first.prompt.startswith(f"{maker} {MAY_HAVE}"))
+        return warn_of_unknown(again, next(makers, ""))
     return _prefix_prompt(again, first.other_call) if first.other_call else again
 
 
-def warn_of_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
+def maker_of(effect: CarriedEffect | None) -> str:
+    """Return who made the call of a carried effect.
+
+    Empty for a call of the run itself.
+    """
+    if effect is None:
+        return ""
+    return OTHER_BRANCH if effect.branch else ORIGIN
+
+
+def warn_of_unknown(confirm: AwaitConfirmation, maker: str = "") -> AwaitConfirmation:
     """Build the confirmation for a call that repeats one whose outcome is unknown.
 
-    The prompt begins with that fact.
+    The prompt begins with that fact, and with who made the call if the run itself did not.
     """
-    prompt = f"{ORIGIN if by_origin else EARLIER} {confirm.prompt}".strip()
+    told = f"{maker} {MAY_HAVE}." if maker else EARLIER
+    prompt = f"{told} {confirm.prompt}".strip()
     return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
 
 
-def warn_of_other_call(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """Build the confirmation for a call that a fork's origin made differently."""
-    return _prefix_prompt(confirm, describe_other_call(call, "The run from which this one was forked"))
+def warn_of_other_call(confirm: AwaitConfirmation, effect: CarriedEffect) -> AwaitConfirmation:
+    """Build the confirmation for a call that was made with other arguments.
+
+    A fork's origin, or another branch, made it.
+    """
+    return _prefix_prompt(confirm, describe_other_call(effect.call, maker_of(effect)))
 
 
 def describe_other_call(call: ToolRequest, run: str) -> str:

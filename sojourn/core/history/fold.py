@@ -198,11 +198,17 @@ class Fold:
 
     def _read_started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
+        self._waits.is_branch_read = False
         if isinstance(record.value, Continuation) and (branch := record.value.branch):
             self._take_over(record.value)
-            number = self._fold.state.branches
+            state = self._fold.state
             yield self._fold.event(
-                record, ConversationBranchedEvent, at=branch.at, message_id=branch.message_id, number=number
+                record,
+                ConversationBranchedEvent,
+                at=branch.at,
+                message_id=branch.message_id,
+                number=state.branches,
+                memory=dict(state.memory),
             )
         if self._has_begun:
             return
@@ -285,6 +291,7 @@ class Fold:
 
     def _begin_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The run did the same before this plan.
+        yield from self._waits.stay(record)
         state = self._fold.state
         if state.is_idle and state.inbox.waiting:
             state = self._fold.state = open_turn(state)
@@ -325,6 +332,8 @@ class Fold:
         new = [each for each in record.message_ids if each not in state.taken]
         if not new:
             return
+        yield from self._waits.stay(record)
+        state = self._fold.state
         if state.is_idle:
             state, self._limit = open_turn(state, new), None
             kind: type[TurnStartedEvent | TurnSteeredEvent] = TurnStartedEvent
@@ -353,6 +362,9 @@ class Fold:
 
     def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
+        if record.name == READ_BRANCH:
+            self._waits.is_branch_read = self._fold.state.branching is not None
+            return
         if opened is None:
             yield from self._waits.take_verdict(record)
             return

@@ -95,6 +95,8 @@ class WaitFold:
         """The verdicts on decisions that the run takes later in the history, by the task's key."""
         self._late: dict[str, HistoryRecord] = {}
         """The ends of the time of waits that such a decision comes before, by that key."""
+        self.is_branch_read = False
+        """Whether the point was read from which the conversation is to go on in the next execution."""
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         assert plan.await_
@@ -135,6 +137,7 @@ class WaitFold:
     # Branches of a conversation.
 
     def _branch(self, record: HistoryRecord) -> Iterator[Event]:
+        yield from self.stay(record)
         state = self._fold.state
         asked = read_branch(record.value, state)
         if isinstance(asked, Refused):
@@ -142,14 +145,23 @@ class WaitFold:
         after, sent = request_branch(state, asked, place_in(state.executions, record.id))
         self._go_on_with(record, after)
         for waiting in state.inbox.waiting:
-            yield self._fold.event(record, MessageWithdrawnEvent, message_id=waiting.message_id)
+            if sent is None or waiting.message_id != sent.message_id:
+                yield self._fold.event(record, MessageWithdrawnEvent, message_id=waiting.message_id)
         if sent is not None:
             yield self.received_event(record, sent)
 
     def drop_branch(self, record: HistoryRecord) -> Iterator[Event]:
         """Stay in a branch, since the point to go on from could not be read."""
-        self._fold.state = drop_branch(self._fold.state)
+        self.is_branch_read, self._fold.state = False, drop_branch(self._fold.state)
         yield self._note(record, branch_fault(record.error))
+
+    def stay(self, record: HistoryRecord) -> Iterator[Event]:
+        """Stay in a branch if the run has read a point and begun no execution since.
+
+        Only the run knows that it cannot use the point. Whatever it does next in this execution tells.
+        """
+        if self.is_branch_read:
+            yield from self.drop_branch(replace(record, error=None))
 
     # Messages to a conversation.
 

@@ -42,6 +42,8 @@ class MadeCall:
     dispatch: Dispatch
     step: int
     """The number of its step among those that were read."""
+    branches: int = 0
+    """`RunState.branches` when it was planned."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class EffectsMade:
 
     Digests are those of arguments with all defaults.
     """
+    is_branch: bool = False
+    """Whether the point begins a branch of the run itself, and not a fork."""
     steps: int = 0
     made: dict[str, MadeCall] = field(default_factory=dict[str, MadeCall])
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
@@ -69,9 +73,12 @@ class EffectsMade:
         plan = step.plan
         if plan.calls and plan is not self._plan:
             self._plan, self.steps = plan, self.steps + 1
+            branches = self.fold.state.branches
             for call, dispatch in zip(plan.calls, plan.dispatches, strict=False):
                 if has_effect(dispatch):
-                    self.made.setdefault(call.tool_call_id, MadeCall(call, dispatch, self.steps))
+                    self._make_way(call.tool_call_id, branches)
+                    made = MadeCall(call, dispatch, self.steps, branches)
+                    self.made.setdefault(call.tool_call_id, made)
         for call_id, edit in step.edits.items():
             made = self.made.get(call_id)
             if made and made.call.payload is not edit.arguments:
@@ -82,6 +89,19 @@ class EffectsMade:
                 self._begun.add(event.call.tool_call_id)
             elif event.type == "tool_end":
                 self.results[event.tool_call_id] = event.result
+
+    def _make_way(self, call_id: str, branches: int) -> None:
+        """Rename a call of another branch that had this id too."""
+        known = self.made.get(call_id)
+        if known is None or known.branches == branches:
+            return
+        name = f"{call_id}/{known.branches}"
+        self.made[name] = self.made.pop(call_id)
+        if call_id in self._begun:
+            self._begun.remove(call_id)
+            self._begun.add(name)
+        if call_id in self.results:
+            self.results[name] = self.results.pop(call_id)
 
     def may_have_acted(self, call_id: str) -> bool:
         """Return whether a call succeeded, or may have taken effect.
@@ -118,7 +138,8 @@ class EffectsMade:
             carried: The effects that the run itself, as a fork, carried at the point.
             key_run_id: The run by whose id keys are made.
         """
-        before, made = list(carried), dict[str, CarriedEffect]()
+        before = list(carried) if self.is_branch else [_of_origin(each) for each in carried]
+        made = dict[str, CarriedEffect]()
         for call_id, each in self._after(steps, again):
             effect, has_acted = each.dispatch.effect, self.may_have_acted(call_id)
             first = effect.tool_call_id if effect else call_id
@@ -129,13 +150,20 @@ class EffectsMade:
             elif first in made:
                 made[first] = as_done(made[first]) if has_acted else made[first]
             elif first not in unsettled and (has_acted or first not in unexecuted):
-                made[first] = _carry(each, unexecuted=not has_acted)
+                made[first] = self._carry(each, unexecuted=not has_acted)
         own = [
-            _carry(self.made[call_id], unexecuted=call_id not in unsettled)
+            self._carry(self.made[call_id], unexecuted=call_id not in unsettled)
             for call_id in (*unsettled, *unexecuted)
             if self.has_own_key(call_id) and call_id not in made
         ]
         return self._within(_keep_newest([*before, *own, *made.values()]), key_run_id)
+
+    def _carry(self, made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
+        effect = made.dispatch.effect
+        key = effect.idempotency_key if effect else ""
+        return CarriedEffect(
+            call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted, branch=self.is_branch
+        )
 
     def has_own_key(self, call_id: str) -> bool:
         """Return whether a call that repeats nothing has a key made from this run's id.
@@ -199,10 +227,9 @@ def as_done(effect: CarriedEffect) -> CarriedEffect:
     return effect.model_copy(update={"unexecuted": False}) if effect.unexecuted else effect
 
 
-def _carry(made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
-    effect = made.dispatch.effect
-    key = effect.idempotency_key if effect else ""
-    return CarriedEffect(call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted)
+def _of_origin(effect: CarriedEffect) -> CarriedEffect:
+    """An effect of another branch, as a fork knows it."""
+    return effect.model_copy(update={"branch": False}) if effect.branch else effect
 
 
 def _size(call: ToolRequest) -> int:

@@ -20,6 +20,7 @@ from sojourn.values.frozen import copy_with
 
 __all__ = [
     "BRANCHED",
+    "UNUSABLE",
     "Branching",
     "branch_fault",
     "drop_branch",
@@ -30,6 +31,9 @@ __all__ = [
 
 BRANCHED = "the conversation goes on from an earlier message"
 """Why a turn is interrupted that is under way then."""
+
+UNUSABLE = "the conversation at that point cannot be read, or is too large to go on from"
+"""Why a conversation stays in its branch although the point was read."""
 
 _OWN = ("at", "number")
 _BUSY = Refused("the conversation is at another branching; try again", "SessionBusy")
@@ -91,13 +95,20 @@ def request_branch(run: RunState, asked: Branching, after: str) -> tuple[RunStat
 
 
 def drop_branch(run: RunState) -> RunState:
-    """Return the state that goes on where it is, since the point cannot be read."""
-    return copy_with(run, branching=None)
+    """Return the state that goes on where it is, since the point cannot be read.
+
+    The branching does not count: readers have no event of it, so their next request has the number before it.
+    """
+    return copy_with(run, branching=None, branches=run.branches - 1)
 
 
-def branch_fault(error: ToolError | None) -> str:
-    """Return the note that a conversation stays where it is."""
-    return f"{BRANCH} refused: {error.message if error else 'canceled'}"[:500]
+def branch_fault(error: ToolError | None = None) -> str:
+    """Return the note that a conversation stays where it is.
+
+    Args:
+        error: Why the point could not be read; None if it was read, and cannot be used.
+    """
+    return f"{BRANCH} refused: {error.message if error else UNUSABLE}"[:500]
 
 
 def rewind(run: RunState, point: RunState) -> RunState:

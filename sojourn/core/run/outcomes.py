@@ -129,13 +129,13 @@ def lost_result(call: ToolRequest, kind: str) -> ToolResult:
     )
 
 
-def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) -> ToolResult:
+def not_repeated(call: ToolRequest, maker: str = "", *, beside: bool = False) -> ToolResult:
     """Return the result of a call that is not made.
 
-    An earlier call may have taken effect already.
+    An earlier call may have taken effect already. `maker` says who made it, if the run itself did not.
     """
-    who = "the run from which this one was forked" if by_origin else "an earlier call with these arguments"
-    had = "may have carried out this call already" if by_origin else "may have taken effect"
+    who = f"{maker[0].lower()}{maker[1:]}" if maker else "an earlier call with these arguments"
+    had = "may have carried out this call already" if maker else "may have taken effect"
     why = (
         "and another call of this plan, with the same arguments, repeats that one. Once the other call has succeeded, or was "
         "refused for certain, make this call again if it is meant to have its effect once more"

@@ -158,8 +158,7 @@ async def edit_message(
 ) -> Response:
     """Go on from the point before a message's turn, in another branch. A turn under way is interrupted, and messages that wait are withdrawn."""
     require(asking, "user")
-    await _conversation(service, asking, agent_id, session_id)
-    session = await service.session(asking, agent_id, session_id)
+    session = await _known(service, asking, agent_id, session_id)
     if wait:
         scope.count()
     turn = await answering.edit_message(
@@ -180,9 +179,9 @@ async def switch_branch(
 ) -> Response:
     """Let the next message come after the end of another branch. A turn under way is interrupted, and messages that wait are withdrawn."""
     require(asking, "user")
-    run = await _conversation(service, asking, agent_id, session_id)
-    await answering.switch_branch(await service.session(asking, agent_id, session_id), body.at)
-    return json_of(Acknowledgement(run_id=run.id, done="switched", by=asking.subject))
+    session = await _known(service, asking, agent_id, session_id)
+    await answering.switch_branch(session, body.at)
+    return json_of(Acknowledgement(run_id=session.run.id, done="switched", by=asking.subject))
 
 
 @routes.get(
@@ -196,16 +195,17 @@ async def get_alternatives(
 ) -> Response:
     """Return the turns of the present branch that have others in their place, such as other answers to a message."""
     require(asking, "viewer")
-    run = await _conversation(service, asking, agent_id, session_id)
-    timeline = await answering.read_branches(await service.session(asking, agent_id, session_id))
+    session = await _known(service, asking, agent_id, session_id)
+    timeline = await answering.read_branches(session)
     path = timeline.path
+    present = {turn.key for turn in path}
     found = [
         [
             AlternativeTurn(
                 turn_id=each.id,
                 message_id=each.messages[0].message_id if each.messages else "",
                 text=each.messages[0].message.text if each.messages else "",
-                is_present=each in path,
+                is_present=each.key in present,
                 at=timeline.tip(each),
             )
             for each in turns
@@ -213,7 +213,7 @@ async def get_alternatives(
         for turn in path
         if len(turns := timeline.siblings(turn)) > 1
     ]
-    return json_of(Alternatives(run_id=run.id, branches=timeline.branches, alternatives=found))
+    return json_of(Alternatives(run_id=session.run.id, branches=timeline.branches, alternatives=found))
 
 
 @routes.post(
@@ -291,8 +291,12 @@ async def begin_session(
 
 
 async def _conversation(service: Service, asking: Principal, agent_id: str, session_id: str) -> Run:
+    return (await _known(service, asking, agent_id, session_id)).run
+
+
+async def _known(service: Service, asking: Principal, agent_id: str, session_id: str) -> Session:
     try:
-        return await service.conversation(asking, agent_id, session_id)
+        return await service.known_session(asking, agent_id, session_id)
     except RunNotFound as error:
         raise Problem(
             404,
@@ -312,15 +316,17 @@ async def _send(
 ) -> Response:
     if wait:
         scope.count()
-    message = Message.user(body.message) if isinstance(body.message, str) else body.message
-    if body.attachments:
-        message = await session.run.client.with_attachments(
-            message, body.attachments, run_id=session.run.id, principal=asking
-        )
-    sends = message if body.attachments else body.message
-    turn = await session.send(sends, message_id=body.message_id, mode=body.mode, by=asking.subject)
+    by, files = asking.subject, body.attachments
+    turn = await session.send(
+        body.message, message_id=body.message_id, mode=body.mode, by=by, attachments=files
+    )
     audit.bind(run_id=session.run.id)
-    await require_same(turn, message)
+    if turn.is_repeated:
+        message = Message.user(body.message) if isinstance(body.message, str) else body.message
+        if files:
+            bind = session.run.client.with_attachments
+            message = await bind(message, files, run_id=session.run.id, principal=asking)
+        await require_same(turn, message)
     return await _accepted(scope, turn, wait)
 
 

@@ -2,6 +2,7 @@
 
 from sojourn import ToolError, ToolRequest, ToolResult
 from sojourn.contracts import RunLink
+from sojourn.core.awaits.factories import ORIGIN
 from sojourn.core.payload.unknown_outcome import doubt_about
 from sojourn.core.run import outcomes
 
@@ -74,7 +75,7 @@ def test_a_failed_final_turn_ends_with_an_answer() -> None:
 
 def test_a_call_that_must_not_be_repeated_says_why_and_what_to_do() -> None:
     """It was not called, what is in doubt is the earlier call, of this run or of its origin, and a person is told so."""
-    own, of_origin = (outcomes.not_repeated(CALL, by_origin=by_origin) for by_origin in (False, True))
+    own, of_origin = (outcomes.not_repeated(CALL, maker) for maker in ("", ORIGIN))
     for result in (own, of_origin):
         assert "was not called" in result.error.message
         assert "Find out whether it happened" in result.error.message
