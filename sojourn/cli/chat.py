@@ -24,6 +24,7 @@ from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
+from sojourn.client.session import last_message
 from sojourn.errors import InvalidInput, RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.values.text import count_noun
@@ -77,6 +78,8 @@ class TerminalChat:
         self._commands: dict[str, tuple[Callable[[str], Awaitable[None]], str, str]] = {
             "/steer": (self._steer, "TEXT", "the present turn reads it at its next plan"),
             "/stop": (self._stop, "[WHY]", "end the present turn, as Ctrl-C does"),
+            "/edit": (self._edit, "TEXT", "other words for your last message, in another branch"),
+            "/retry": (self._retry, "", "another answer to your last message"),
             "/say": (self._send, "TEXT", "send a message while a question is open"),
             "/status": (self._status, "", "the agent's present state"),
             "/transcript": (self._transcript, "", "the whole conversation"),
@@ -247,6 +250,25 @@ class TerminalChat:
             if await self._session.interrupt(why, by=self._by):
                 return
         print("there is no turn to end; Ctrl-D leaves")
+
+    async def _edit(self, text: str) -> None:
+        if text:
+            await self._go_back(text)
+        else:
+            print("/edit TEXT sends TEXT in place of your last message")
+
+    async def _retry(self, _rest: str) -> None:
+        await self._go_back(None)
+
+    async def _go_back(self, text: str | None) -> None:
+        with contextlib.suppress(RunNotFound):
+            timeline = await self._session.timeline()
+            if message_id := last_message(timeline):
+                self._view.typed.add(message_id)
+                number = timeline.branches
+                await self._session.edit(message_id, text, by=self._by, branches=number, keep_files=True)
+                return
+        print("there is no message that alone opened the last turn")
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

@@ -8,11 +8,14 @@ import typer
 
 from sojourn.cli.arguments import parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
-from sojourn.cli.failure import OK, CommandError, Interrupted
+from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
 from sojourn.cli.options import By, Files, Json, Patient, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from sojourn.client.client import Client
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
@@ -27,7 +30,9 @@ Conversation = Annotated[
 @add_connection_options
 def send(
     session: Conversation,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for standard input.")],
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The message, or - for standard input.")
+    ] = None,
     mode: Annotated[
         str,
         typer.Option(
@@ -43,6 +48,17 @@ def send(
             help="An id of your own. Sent again with it, the message is delivered once.",
         ),
     ] = None,
+    edit: Annotated[
+        str | None,
+        typer.Option(
+            "--edit",
+            metavar="ID",
+            help="The message to replace, as `send` prints its id. The conversation goes on from there, in another branch.",
+        ),
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Have the last message answered again, in another branch.")
+    ] = False,
     files: Files = None,
     by: By = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer, and print it.")] = False,
@@ -55,16 +71,27 @@ def send(
     sojourn send shop.clerk@desk-1 'Where is order 7?' --wait
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
     sojourn send shop.clerk@desk-1 'Is it this lamp?' --file lamp.jpg --wait
+    sojourn send shop.clerk@desk-1 'Where is order 9?' --edit m-7 --wait
+    sojourn send shop.clerk@desk-1 --retry --wait
     """
     who = by_or_user(by)
     found = parse_conversation(session, who)
-    text = read_text(text)
+    if (edit or retry) and (message_id or mode != "queue"):
+        raise CommandError("--edit and --retry take no --message-id and no --mode", exit_code=USAGE)
+    if retry and (text is not None or edit or files):
+        raise CommandError("--retry sends nothing new; --edit ID sends other words", exit_code=USAGE)
+    if text is None and not retry:
+        raise CommandError("give the message: TEXT, or - for standard input", exit_code=USAGE)
+    words = None if text is None else read_text(text)
 
     async def main(client: "Client") -> int:
         talk = found(client)
-        turn = await talk.send(
-            text, message_id=message_id, mode=cast("Mode", mode), by=who, attachments=files or ()
-        )
+        if retry or edit:
+            turn = await _go_back(talk, edit, words, who, files or ())
+        else:
+            turn = await talk.send(
+                words or "", message_id=message_id, mode=cast("Mode", mode), by=who, attachments=files or ()
+            )
         if not wait:
             _print(talk, turn, as_json=as_json)
             return OK
@@ -151,6 +178,21 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
         return print_done("closed", talk.run.id, as_json=as_json, by=who)
 
     return with_client(main)
+
+
+async def _go_back(
+    talk: "Session", message_id: str | None, text: str | None, by: str | None, files: "Sequence[Path]"
+) -> "SessionTurn":
+    """Edit a message, or have the last one answered again."""
+    from sojourn.client.session import last_message
+
+    number: int | None = None
+    if message_id is None:
+        timeline = await talk.timeline()
+        message_id, number = last_message(timeline), timeline.branches
+    if message_id is None:
+        raise CommandError(f"no message alone opened the last turn of {talk.run.id}", run_id=talk.run.id)
+    return await talk.edit(message_id, text, by=by, attachments=files, branches=number, keep_files=True)
 
 
 def _print(session: "Session", turn: "SessionTurn", *, as_json: bool) -> None:
