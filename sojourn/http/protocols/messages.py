@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sojourn.answers import (
     WaitView,
@@ -40,6 +40,7 @@ from sojourn.timeline import Delivery, TimelineTree, WaitEnd
 
 __all__ = [
     "REUSED",
+    "BranchPoint",
     "IncomingMessage",
     "answer_reply",
     "deliver",
@@ -172,14 +173,34 @@ def _bare(message: Message) -> Message:
     return message.model_copy(update={"parts": parts})
 
 
-async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
+class BranchPoint(NamedTuple):
+    """A point of a conversation from which a message begins another branch."""
+
+    at: str
+    """The event at which a turn ended."""
+    branches: int
+    """How often the conversation has branched, as the request has seen it."""
+
+
+async def deliver(
+    service: Service,
+    asking: Principal,
+    run_id: str,
+    message: IncomingMessage,
+    point: BranchPoint | None = None,
+) -> ReplyToken:
+    """Send a message to a conversation, which goes on from a point or where it is."""
     require(asking, "user")
     run = await service.run(asking, run_id)
     stored = await with_files(service, asking, message.message, run.id)
     stored = await service.client.with_attachments(stored, run_id=run.id, principal=asking)
     content: dict[str, Any] = {"parts": stored.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = message.message_id or uuid.uuid4().hex
-    accepted = await run.send({"message_id": message_id, **content, "by": asking.subject}, principal=asking)
+    fields = {"message_id": message_id, **content, "by": asking.subject}
+    if point:
+        accepted = await run.branch(*point, fields, principal=asking)
+    else:
+        accepted = await run.send(fields, principal=asking)
     return await token_of_accepted(service, run.id, accepted, message)
 
 

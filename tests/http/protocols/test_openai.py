@@ -305,6 +305,88 @@ async def test_a_session_gets_only_the_last_message_and_once(client, served, ses
     assert [m.text for m in transcript if m.role == "user"] == ["hello", "again", "once more"]
 
 
+async def users_said(served, run_id: str) -> list[str]:
+    """The messages of users in the present branch of a conversation."""
+    transcript = await served.client.get_run(run_id).transcript()
+    return [message.text for message in transcript if message.role == "user"]
+
+
+async def test_a_chat_goes_on_from_the_turn_that_its_messages_end_with(client, served, session):
+    """An edited message is answered in another branch, and so is one of a page that shows an older one; nothing else moves it."""
+    run_id, first = (
+        served.client.session(MODEL, session["session_id"]).run.id,
+        [user("hello"), assistant("hello")],
+    )
+    assert await said(client, user("hello"), metadata=session) == "hello"
+    old = [*first, user("rounds 1")]
+    old.append(assistant(await said(client, *old, metadata=session)))
+    edited = [*first, user("other")]
+    assert [await said(client, *edited, metadata=session) for _ in range(2)] == ["other", "other"]
+    assert await users_said(served, run_id) == ["hello", "other"]
+    assert await said(client, *old, user("bye"), metadata=session) == "bye"
+    assert await users_said(served, run_id) == ["hello", "rounds 1", "bye"]
+    shortened = [*old[2:], user("bye"), assistant("bye"), user("late")]
+    assert await said(client, *shortened, metadata=session) == "late"
+    found = await client.chat.completions.with_raw_response.create(
+        model=MODEL, messages=[user("unheard"), assistant("of"), user("more")], metadata=session
+    )
+    assert "not those of the conversation" in found.headers["x-sojourn-warning"]
+    assert await users_said(served, run_id) == ["hello", "rounds 1", "bye", "late", "more"]
+    assert await turns_of(served, session) == 6
+
+
+async def test_a_response_follows_the_one_that_it_names(client, served, shop):
+    """After an older response begins another branch, once for each input; the newest one goes on as it is."""
+
+    async def respond(text: str, previous=None):
+        after = {"previous_response_id": previous.id} if previous else {}
+        return await client.responses.create(model=MODEL, input=text, **after)
+
+    first = await respond("one")
+    run_id = ReplyToken.parse(first.id.removeprefix("resp_")).run_id
+    second = await respond("two", first)
+    branches = [await respond("TWO", first) for _ in range(2)]
+    assert [each.output_text for each in branches] == ["TWO", "TWO"]
+    assert {each.id for each in branches} == {branches[0].id}
+    assert await users_said(served, run_id) == ["one", "TWO"]
+    third = await respond("three", second)
+    assert await users_said(served, run_id) == ["one", "two", "three"]
+    await respond("four", third)
+    assert await users_said(served, run_id) == ["one", "two", "three", "four"]
+    shop.gate.clear()
+    talking = await client.responses.create(
+        model=MODEL, input="talk", previous_response_id=third.id, background=True
+    )
+    with pytest.raises(openai.ConflictError, match="under way"):
+        await respond("five", second)
+    shop.gate.set()
+    while (await client.responses.retrieve(talking.id)).status != "completed":
+        await asyncio.sleep(0.02)
+    assert (await respond("five", second)).output_text == "five"
+    assert await users_said(served, run_id) == ["one", "two", "five"]
+
+
+async def test_openais_client_in_javascript_goes_back_too(served, start, session):
+    """A page that edits a message or shows an older answer, and a program that follows an older response."""
+    hello = ["hello", "hello"]
+    program = await start(
+        "openai.mjs",
+        served.url,
+        session["session_id"],
+        model=MODEL,
+        chats=[["hello"], [*hello, "old"], [*hello, "new"], [*hello, "old", "old", "more"]],
+        responses=[["one", None], ["two", 0], ["TWO", 0]],
+    )
+    assert [await program.line() for _ in range(4)] == ["hello", "old", "new", "more"]
+    made = [await program.line() for _ in range(3)]
+    chat = served.client.session(MODEL, session["session_id"]).run.id
+    assert await users_said(served, chat) == ["hello", "old", "more"]
+    assert await users_said(served, ReplyToken.parse(made[0]["id"].removeprefix("resp_")).run_id) == [
+        "one",
+        "TWO",
+    ]
+
+
 async def test_a_retry_while_a_question_is_open_is_no_answer(client, session):
     """A message that is sent again while its turn asks something gets the question again."""
     asked = [await said(client, user("ask"), metadata=session) for _ in range(2)]

@@ -22,7 +22,7 @@ from sojourn.http.protocols.reply import AgentReply, failure_of, follow
 from sojourn.http.protocols.reply_token import OPENING, ReplyToken, mark_of
 from sojourn.http.service import Service
 
-__all__ = ["chunks", "completion", "last_reply", "strip_marks"]
+__all__ = ["asks", "chunks", "completion", "content_of", "last_reply", "strip_marks"]
 
 
 def completion(reply: AgentReply, model: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ async def last_reply(
 def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
     """Check that a chat is the run's first messages, then its replies with answers."""
     first, rest = before[: len(opening)], before[len(opening) :]
-    if [_content_of(each) for each in strip_marks(first)] != [_content_of(each) for each in opening]:
+    if [content_of(each) for each in strip_marks(first)] != [content_of(each) for each in opening]:
         return False
     replies, answers = rest[::2], rest[1::2]
     tokens = [_token_in(each) for each in replies]
@@ -114,12 +114,17 @@ def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) 
     )
 
 
+def asks(message: Message) -> bool:
+    """Return whether a reply ends with a question, which the next message answers."""
+    return _token_in(message) is not None
+
+
 def _token_in(message: Message) -> ReplyToken | None:
     found = _MARK.search(message.text) if message.role == "assistant" else None
     return ReplyToken.parse(found[1]) if found else None
 
 
-def _content_of(message: Message) -> list[Any]:
+def content_of(message: Message) -> list[Any]:
     """Return the content of a message without the white space that clients change."""
     return [
         message.role,

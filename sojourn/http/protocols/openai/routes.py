@@ -11,6 +11,7 @@ from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.event_streams import FrameResponse
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.messages import (
+    BranchPoint,
     IncomingMessage,
     answer_reply,
     deliver,
@@ -18,6 +19,12 @@ from sojourn.http.protocols.messages import (
     digest_of,
     start_once,
     stop,
+)
+from sojourn.http.protocols.openai.branching import (
+    OTHER_MESSAGES,
+    point_of_chat,
+    point_of_response,
+    said_before,
 )
 from sojourn.http.protocols.openai.chat import chunks, completion, last_reply, strip_marks
 from sojourn.http.protocols.openai.request import (
@@ -75,10 +82,11 @@ async def complete_chat(
     attending.count()
     key = key or body.metadata_value("message_id")
     is_once = _is_once(attending, key or body.metadata_value("session_id"))
-    reply = AgentReply(await _deliver_chat(service, asking, body, key))
+    token, warnings = await _deliver_chat(service, asking, body, key)
+    reply = AgentReply(token)
     release_files()
     audit.bind(run_id=reply.token.run_id)
-    warned = _warning_header(body)
+    warned = _warning_header(body, *warnings)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return FrameResponse(chunks(service, reply, body.model, usage=usage), warned)
@@ -88,7 +96,10 @@ async def complete_chat(
     return JSONResponse(completion(reply, body.model), headers=warned)
 
 
-async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> ReplyToken:
+async def _deliver_chat(
+    service: Service, asking: Principal, body: ChatBody, key: str
+) -> tuple[ReplyToken, list[str]]:
+    """Deliver the last message of a chat, and return its reply with warnings."""
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
     session_id = body.metadata_value("session_id")
@@ -97,13 +108,18 @@ async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key
         previous, shown = seen
         token = await answer_reply(service, asking, previous, IncomingMessage(said, key), shown)
         if token is not None:
-            return token
+            return token, []
+    earlier = said_before(messages[:-1])
     messages = strip_marks(messages)
     if not session_id:
-        return await start_once(service, asking, body.model, messages, key)
+        return await start_once(service, asking, body.model, messages, key), []
     digest = digest_of(body.model, *(message.model_dump_json() for message in messages))
     named = IncomingMessage(said, key or f"chat-{digest}", is_named=bool(key))
-    return await deliver_to_session(service, asking, body.model, session_id, named)
+    found = await point_of_chat(service, asking, body.model, session_id, earlier, named.message_id)
+    if isinstance(found, BranchPoint):
+        return await deliver(service, asking, of, named, found), []
+    warnings = [] if found else [OTHER_MESSAGES]
+    return await deliver_to_session(service, asking, body.model, session_id, named), warnings
 
 
 @routes.post("/responses", summary="Create a response")
@@ -145,10 +161,10 @@ async def _deliver_response(service: Service, asking: Principal, body: ResponseB
         if token is not None:
             return token
         digest = digest_of(asking.subject, previous.text, said.model_dump_json())
+        message = IncomingMessage(said, key or f"resp-{digest}")
+        point = await point_of_response(service, previous, message.message_id)
         try:
-            return await deliver(
-                service, asking, previous.run_id, IncomingMessage(said, key or f"resp-{digest}")
-            )
+            return await deliver(service, asking, previous.run_id, message, point)
         except (AwaitClosed, InvalidInput) as error:
             raise bad_request(f"previous_response_id: {error}", "previous_response_id") from error
     if body.session_id:
@@ -201,8 +217,9 @@ _NOT_AGAIN = {"X-Should-Retry": "false"}
 """Header that stops OpenAI's own clients from retrying a request automatically."""
 
 
-def _warning_header(body: ChatBody | ResponseBody) -> dict[str, str]:
-    return {"X-Sojourn-Warning": body.warning} if body.warning else {}
+def _warning_header(body: ChatBody | ResponseBody, *more: str) -> dict[str, str]:
+    warning = "; ".join(filter(None, (body.warning, *more)))
+    return {"X-Sojourn-Warning": warning} if warning else {}
 
 
 def _is_once(attending: RequestScope, name: str | None) -> bool:

@@ -1,0 +1,163 @@
+"""Find the point of a conversation after which a request of OpenAI's API goes on.
+
+A response names the one before it, and a chat has the messages before its last one. If these end with another turn than
+the newest of the present branch, the message begins another branch. So an edited chat is answered as its user sees it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound
+from sojourn.events.one_run import branches_in_history
+from sojourn.http.answering import read_branches
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.messages import BranchPoint
+from sojourn.http.protocols.openai.chat import asks, content_of, strip_marks
+from sojourn.http.protocols.reply import read_timeline
+from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.service import Service
+from sojourn.reader import read_conversation
+from sojourn.timeline import Timeline, UserMessage, UserTurn
+
+__all__ = ["OTHER_MESSAGES", "Said", "point_of_chat", "point_of_response", "said_before"]
+
+OTHER_MESSAGES = (
+    "the messages before the last one are not those of the conversation, which goes on from its own"
+)
+"""Warning about a chat whose earlier messages no branch of its conversation has."""
+
+
+async def point_of_response(service: Service, previous: ReplyToken, message_id: str) -> BranchPoint | None:
+    """Return the point after a response, or None if no branch is needed.
+
+    None is needed if that is its newest turn, if the response has no end yet, or if it has the message already.
+
+    Raises:
+        Problem: Another turn is under way (409). Its end would be lost to those who wait for it.
+    """
+    branches = await branches_in_history(service.client.temporal, previous.run_id)
+    timeline = (await read_timeline(service, previous)).top
+    turn = next((turn for turn in timeline.turns if _has_message(turn, previous.message_id)), None)
+    if turn is None or turn.end is None or message_id in timeline.delivered:
+        return None
+    is_busy = timeline.turn is not None or bool(timeline.queued)
+    if is_busy:
+        raise Problem(
+            409,
+            "session_busy",
+            "previous_response_id: another turn of the conversation is under way",
+            then="Send it again once that turn has ended, or cancel its response.",
+            run_id=previous.run_id,
+        )
+    is_newest = timeline.head == turn.end.event_id
+    return None if is_newest or timeline.end else BranchPoint(turn.end.event_id, branches)
+
+
+def _has_message(turn: UserTurn, message_id: str) -> bool:
+    """Return whether a message opened or joined a turn. Any turn has an empty id."""
+    joined = (entry.message_id for entry in turn.entries if isinstance(entry, UserMessage))
+    return not message_id or message_id in (*joined, *turn.missing)
+
+
+class Said(NamedTuple):
+    """A message of a chat that opened a turn, and the last text of its reply."""
+
+    message: Message
+    reply: str | None
+
+
+def said_before(messages: Sequence[Message]) -> list[Said]:
+    """Return the turns of a chat. Answers to questions belong to the turn that asked."""
+    found, is_answer = list[Said](), False
+    for message, bare in zip(messages, strip_marks(list(messages)), strict=True):
+        if message.role == "assistant":
+            found[-1:] = [each._replace(reply=bare.text) for each in found[-1:]]
+            is_answer = asks(message)
+        elif is_answer:
+            is_answer = False
+        else:
+            found.append(Said(message, None))
+    return found
+
+
+async def point_of_chat(
+    service: Service,
+    asking: Principal,
+    agent_id: str,
+    session_id: str,
+    earlier: Sequence[Said],
+    message_id: str,
+) -> BranchPoint | bool:
+    """Return the point after a chat's messages, or whether no branch is needed.
+
+    False if no branch has these messages. A chat without earlier messages fits. So does any chat while the conversation is at work: its message waits.
+    """
+    if not earlier:
+        return True
+    try:
+        session = await service.known_session(asking, agent_id, session_id)
+        status = await session.run.status()
+    except RunNotFound:
+        return True
+    if status.status != "idle" or status.queued:
+        return True
+    last = (await read_conversation(service.client, session.run.id)).path
+    if _fit(last, earlier) == 2:
+        return True
+    timeline = await read_branches(session)
+    if message_id in timeline.delivered:
+        return True
+    return _choose(timeline, earlier)
+
+
+def _choose(timeline: Timeline, earlier: Sequence[Said]) -> BranchPoint | bool:
+    """Return the point after the turn with which a chat's messages end.
+
+    True if that is the newest turn of the present branch, False if there is none.
+
+    If several turns fit, those whose answers are the same come first, then the present one, then the newest.
+    """
+    ended_at = {turn.end.event_id: turn for turn in timeline.turns if turn.end}
+    before = {turn.key: ended_at.get(turn.follows or "") for turn in timeline.turns}
+    best, at = 0, ""
+    for turn in timeline.turns:
+        if turn.end is None:
+            continue
+        path = list[UserTurn]()
+        of: UserTurn | None = turn
+        while of is not None and len(path) <= len(earlier):
+            path.append(of)
+            of = before[of.key]
+        is_present = turn.end.event_id == timeline.head
+        # The chat may have begun before its conversation. Then only the whole of that counts.
+        is_whole = is_present or len(path) >= len(earlier)
+        fits = _fit(path[::-1], earlier) if is_whole else 0
+        if fits > best or (fits and fits == best and (is_present or at != timeline.head)):
+            best, at = fits, turn.end.event_id
+    if not best or at == timeline.head:
+        return bool(best)
+    return BranchPoint(at, timeline.branches)
+
+
+def _fit(path: Sequence[UserTurn], earlier: Sequence[Said]) -> int:
+    """Compare the last turns of a path with those of a chat.
+
+    Return 2 if they are equal, 1 if only their messages are, else 0. A chat may have been shortened at its beginning.
+    """
+    pairs = list(zip(reversed(path), reversed(earlier), strict=False))
+    if not pairs or not all(_has_said(turn, said) for turn, said in pairs):
+        return 0
+    return 2 if all(_has_replied(turn, said) for turn, said in pairs) else 1
+
+
+def _has_said(turn: UserTurn, said: Said) -> bool:
+    return len(turn.messages) == 1 and content_of(turn.messages[0].message) == content_of(said.message)
+
+
+def _has_replied(turn: UserTurn, said: Said) -> bool:
+    output = turn.end.output if turn.end else None
+    if output is None or said.reply is None:
+        return True
+    return " ".join(said.reply.split()).endswith(" ".join(output.text.split()))
