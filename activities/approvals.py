@@ -62,7 +62,7 @@ from .heartbeat import check_worker
 
 __all__ = ["CheckApprovalActivity", "CheckEditActivity", "JudgeApproverActivity", "check_shown"]
 
-MAX_FAULTS = 20
+MAX_EDIT_FAULTS = 20
 """Most fields of an edit that a refusal names."""
 
 
@@ -228,5 +228,5 @@ def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> E
 
 
 def _refuse_edit(faults: list[EditFault]) -> EditVerdict:
-    shown = "; ".join(f"{field_name(each.field)} {each.message}" for each in faults[:MAX_FAULTS])
-    return EditVerdict(why=f"the arguments cannot be used: {shown}", faults=faults[:MAX_FAULTS])
+    shown = "; ".join(f"{field_name(each.field)} {each.message}" for each in faults[:MAX_EDIT_FAULTS])
+    return EditVerdict(why=f"the arguments cannot be used: {shown}", faults=faults[:MAX_EDIT_FAULTS])

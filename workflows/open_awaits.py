@@ -15,7 +15,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import DECIDED
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
-from sojourn.core.awaits.envelope import JUDGED, REPEATED, Channel, Refused
+from sojourn.core.awaits.envelope import GIVEN_BEFORE, JUDGED, Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, Details
 from sojourn.core.awaits.waits import (
@@ -323,7 +323,7 @@ class OpenAwaits:
         """Return what the sender of a repeated answer learns of it."""
         facts: dict[str, Any] = {
             "await_id": await_id,
-            REPEATED: True,
+            GIVEN_BEFORE: True,
             JUDGED: await_id not in self._approvals,
         }
         wait = self.waits.open.get(await_id)

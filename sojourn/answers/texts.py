@@ -13,7 +13,7 @@ from typing import Any, cast
 from sojourn.answers.submitting import Answer, Decision, Declined, GivenAnswer
 from sojourn.answers.wait_view import WaitView
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.core.awaits.clarification import EMPTY
+from sojourn.core.awaits.clarification import EMPTY_ANSWER
 from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.errors import InvalidInput, StaleDigest
 from sojourn.values.numbers import restore_exact
@@ -79,7 +79,7 @@ def parse_answer(view: WaitView, text: str) -> GivenAnswer:
         StaleDigest: The text decides on another call.
     """
     if not text.strip():
-        raise InvalidInput(EMPTY.format(view.await_id), run_id=view.run_id)
+        raise InvalidInput(EMPTY_ANSWER.format(view.await_id), run_id=view.run_id)
     match view.wait:
         case AwaitClarification():
             return Answer(text)

@@ -24,7 +24,7 @@ from sojourn.contracts.awaits import record_of
 from sojourn.contracts.wire_names import CLOSE, PROVIDE_TOOL_RESULTS, RESUME, SEND
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
-from sojourn.core.awaits.envelope import JUDGED, NOT_VISIBLE, REPEATED
+from sojourn.core.awaits.envelope import GIVEN_BEFORE, JUDGED, NOT_VISIBLE
 from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.core.run.inbox import NOT_SENDER
 from sojourn.errors import (
@@ -237,7 +237,7 @@ def _closed_refusal(
     if name == PROVIDE_TOOL_RESULTS and details.get("kind"):
         # The wait is open, and a call of it has another result.
         return AlreadyAnswered(message, run_id=run_id, await_id=await_id, outcome="provided")
-    if details.get(REPEATED):
+    if details.get(GIVEN_BEFORE):
         return AlreadyGiven(message, run_id=run_id, await_id=await_id, details=details)
     return _CLOSED.get(name, AwaitClosed)(message, run_id=run_id, await_id=await_id)
 

@@ -20,7 +20,7 @@ from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "DECLINED",
-    "EMPTY",
+    "EMPTY_ANSWER",
     "Clarified",
     "clarification_digest",
     "faults_of",
@@ -31,7 +31,7 @@ __all__ = [
     "wanted_fields",
 ]
 
-EMPTY = "the answer to {} is a text or an object of values by field, and not empty"
+EMPTY_ANSWER = "the answer to {} is a text or an object of values by field, and not empty"
 """The refusal of an answer that says nothing, such as a blank text."""
 
 DECLINED = "declined"
@@ -114,7 +114,7 @@ def _read(
     is_yes = answer == {} and question.tool_call_id is not None  # an empty form needs no values
     is_blank = channel == "update" and isinstance(answer, str) and not answer.strip()
     if not isinstance(answer, (str, dict)) or is_blank or not (answer or is_yes):
-        return Refused(EMPTY.format(question.id))
+        return Refused(EMPTY_ANSWER.format(question.id))
     text = answer if isinstance(answer, str) else write_json(answer)
     if len(text) > MAX_ANSWER_CHARS:
         return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")

@@ -10,10 +10,10 @@ from sojourn.values.text import clip, is_writable
 from sojourn.values.visible import visible
 
 __all__ = [
+    "GIVEN_BEFORE",
     "JUDGED",
     "NOT_VISIBLE",
     "ONCE",
-    "REPEATED",
     "Channel",
     "Refused",
     "answer_digest",
@@ -90,7 +90,7 @@ ONCE = "once:"
 Without it a repeated answer is accepted like the first, as senders of earlier versions expect.
 """
 
-REPEATED = "repeated"
+GIVEN_BEFORE = "repeated"
 """The detail of that refusal."""
 
 JUDGED = "judged"

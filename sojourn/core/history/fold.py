@@ -121,7 +121,7 @@ class Fold:
             "continued": self._read_continued,
             "reset": self._read_reset,
             "turn_ended": self._read_turn_ended,
-            "denied": self._waits.deny,
+            "denied": self._waits.deny_approvals,
             "decided": self._waits.take_decision,
             "run_completed": self._read_run_ended,
             **dict.fromkeys(_ENDS, self._read_run_ended),

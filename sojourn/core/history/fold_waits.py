@@ -184,7 +184,7 @@ class WaitFold:
         self._go_on_with(record, received)
         yield self.received_event(record, sent)
 
-    def deny(self, record: HistoryRecord) -> Iterator[Event]:
+    def deny_approvals(self, record: HistoryRecord) -> Iterator[Event]:
         """Deny the approvals that a message has denied."""
         self._fold.state, denials = deny_by_message(self._fold.state, record.key, record.await_ids)
         for denial in denials:
