@@ -23,7 +23,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, READ_BRANCH, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.steering import PauseRequest, ResumeRequest
 from sojourn.core.awaits.waits import Released
 from sojourn.core.run.branches import branch_fault, drop_branch, rewind
@@ -479,7 +479,7 @@ def _read_opening(values: Sequence[Any]) -> RunInput | Continuation | Exception:
         opening = accept_values("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
         return error
-    if isinstance(opening, Refused):
+    if isinstance(opening, Rejection):
         return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
     continuation = read_continuation(opening[0]) if len(opening) == 1 else None
     if isinstance(continuation, Continuation):

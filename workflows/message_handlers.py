@@ -36,7 +36,7 @@ from sojourn.contracts.wire_names import (
     WITHDRAW,
 )
 from sojourn.core.awaits.confirmation import VOID
-from sojourn.core.awaits.envelope import NOT_VISIBLE, ONCE, Refused, message_id_of
+from sojourn.core.awaits.envelope import NOT_VISIBLE, ONCE, Rejection, message_id_of
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import facts_of
 from sojourn.core.awaits.steering import (
@@ -81,11 +81,11 @@ from .current_state import CurrentState, patched
 from .open_awaits import OpenAwaits
 from .undecodable import accept_values, require_decoded
 
-_Steering = PauseRequest | ResumeRequest | Released | Refused
+_Steering = PauseRequest | ResumeRequest | Released | Rejection
 
-_NO_CONVERSATION = Refused(NO_CONVERSATION)
+_NO_CONVERSATION = Rejection(NO_CONVERSATION)
 
-_HIDDEN = Refused("its sender may not see the run", NOT_VISIBLE)
+_HIDDEN = Rejection("its sender may not see the run", NOT_VISIBLE)
 
 
 def _message_id() -> str:
@@ -148,7 +148,7 @@ class MessageHandlers(ABC):
     )
     async def decide_by_signal(self, *values: Any) -> None:
         received = self._receive(values)
-        if isinstance(received, Refused):
+        if isinstance(received, Rejection):
             self.awaits.refuse_signal(PROVIDE_CONFIRMATION, values, received)
         else:
             await self.awaits.decide_by_signal(PROVIDE_CONFIRMATION, received)
@@ -239,7 +239,7 @@ class MessageHandlers(ABC):
         self._check(request)
         assert isinstance(request, SetAsideRequest)
         if fault := self.current.state.set_aside_fault(request, self.transcript_length):
-            self._check(Refused(fault))
+            self._check(Rejection(fault))
 
     # Messages to a conversation.
 
@@ -264,8 +264,8 @@ class MessageHandlers(ABC):
     @workflow.signal(name=SEND, description="Send a message to a conversation.")
     async def send_by_signal(self, *values: Any) -> None:
         received = self._receive(values)
-        sent = received if isinstance(received, Refused) else self._read_send(received)
-        if isinstance(sent, Refused):
+        sent = received if isinstance(received, Rejection) else self._read_send(received)
+        if isinstance(sent, Rejection):
             self.awaits.note(f"{SEND} refused: {sent.reason}")
         else:
             self._accept(sent)
@@ -297,7 +297,7 @@ class MessageHandlers(ABC):
         self.awaits.room.look()
         message_id = read_remember(require_decoded(values))
         self._check(message_id)
-        assert not isinstance(message_id, Refused)
+        assert not isinstance(message_id, Rejection)
         self._remember(message_id)
 
     @remember_by_update.validator
@@ -317,7 +317,7 @@ class MessageHandlers(ABC):
     @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_signal(self, *values: Any) -> None:
         received = self._receive(values)
-        self._interrupt(received if isinstance(received, Refused) else self._read_interrupt(received))
+        self._interrupt(received if isinstance(received, Rejection) else self._read_interrupt(received))
 
     @workflow.update(name=BRANCH, description="Go on from an earlier point of a conversation.")
     async def branch_by_update(self, *values: Any) -> Accepted:
@@ -352,9 +352,9 @@ class MessageHandlers(ABC):
     @workflow.signal(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_signal(self, *values: Any) -> None:
         received = self._receive(values)
-        self._close(received if isinstance(received, Refused) else self._read_close(received))
+        self._close(received if isinstance(received, Rejection) else self._read_close(received))
 
-    def _read_send(self, values: Sequence[Any]) -> SentMessage | Refused:
+    def _read_send(self, values: Sequence[Any]) -> SentMessage | Rejection:
         sent = read_send(values, self.current.state.inbox, self.current.state.opening.tenant)
         if self._is_open or (
             isinstance(sent, SentMessage) and self.current.state.inbox.where(sent.message_id)
@@ -362,18 +362,18 @@ class MessageHandlers(ABC):
             return sent
         return self._not_open
 
-    def _read_withdraw(self, values: Sequence[Any]) -> Withdrawal | Refused:
+    def _read_withdraw(self, values: Sequence[Any]) -> Withdrawal | Rejection:
         state = self.current.state
         if not state.opening.conversation:
             return _NO_CONVERSATION
         request = read_withdraw(values, state.opening.tenant)
-        if isinstance(request, Refused):
+        if isinstance(request, Rejection):
             return request
         if not request.as_operator and not state.admits(request.principal):
             return _HIDDEN
         return state.inbox.withdrawal_fault(request, state.opening.principal) or request
 
-    def _read_branch(self, values: Sequence[Any]) -> Branching | Refused:
+    def _read_branch(self, values: Sequence[Any]) -> Branching | Rejection:
         state = self.current.state
         if not self._is_open:
             return self._not_open
@@ -382,22 +382,24 @@ class MessageHandlers(ABC):
             return _HIDDEN
         return asked
 
-    def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
+    def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Rejection:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
 
-    def _of_another_turn(self, message: Interruption | Refused) -> Interruption | Refused:
+    def _of_another_turn(self, message: Interruption | Rejection) -> Interruption | Rejection:
         # Between two turns there is none to end.
         state = self.current.state
         if (
-            isinstance(message, Refused)
+            isinstance(message, Rejection)
             or not message.turn_id
             or state.is_idle
             or is_in_turn(state, message.turn_id)
         ):
             return message
-        return Refused(f"the present turn is {state.turn_id}, and not {echo(message.turn_id)}", "AwaitClosed")
+        return Rejection(
+            f"the present turn is {state.turn_id}, and not {echo(message.turn_id)}", "AwaitClosed"
+        )
 
-    def _read_close(self, values: Sequence[Any]) -> Closing | Refused:
+    def _read_close(self, values: Sequence[Any]) -> Closing | Rejection:
         return read_close(values) if self._is_open else self._not_open
 
     @property
@@ -405,12 +407,12 @@ class MessageHandlers(ABC):
         return self.current.state.opening.conversation and self.current.state.closing is None
 
     @property
-    def _not_open(self) -> Refused:
+    def _not_open(self) -> Rejection:
         if self.current.state.opening.conversation:
-            return Refused("the conversation is closed", "AwaitClosed")
+            return Rejection("the conversation is closed", "AwaitClosed")
         return _NO_CONVERSATION
 
-    def _accept(self, sent: SentMessage | Refused) -> Accepted:
+    def _accept(self, sent: SentMessage | Rejection) -> Accepted:
         self.awaits.room.look()
         self._check(sent)
         assert isinstance(sent, SentMessage)
@@ -444,9 +446,9 @@ class MessageHandlers(ABC):
             after = place_in(state.executions, workflow.info().get_current_history_length())
             self.current.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
-    def _interrupt(self, message: Interruption | Refused) -> bool:
+    def _interrupt(self, message: Interruption | Rejection) -> bool:
         self.awaits.room.look()
-        if isinstance(message, Refused):
+        if isinstance(message, Rejection):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
         before = self.current.state
@@ -456,9 +458,9 @@ class MessageHandlers(ABC):
         self.conversation.interrupt()
         return True
 
-    def _close(self, message: Closing | Refused) -> None:
+    def _close(self, message: Closing | Rejection) -> None:
         self.awaits.room.look()
-        if isinstance(message, Refused):
+        if isinstance(message, Rejection):
             self.awaits.note(f"{CLOSE} refused: {message.reason}")
         else:
             self.current.state = copy_with(self.current.state, closing=message.reason)
@@ -482,13 +484,13 @@ class MessageHandlers(ABC):
         Ignored from a run that is not an open child run.
         """
         received = self._receive(values)
-        run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
+        run_id, spent = ("", None) if isinstance(received, Rejection) else read_child_spent(received)
         if spent:
             self.children.record_spent(run_id, spent)
 
     # Shared by all handlers.
 
-    def _resume(self, values: Sequence[Any]) -> ResumeRequest | Refused:
+    def _resume(self, values: Sequence[Any]) -> ResumeRequest | Rejection:
         state = self.current.state
         is_paused = state.paused is not None
         message = read_resume(values, is_paused=is_paused, tenant=state.opening.tenant)
@@ -497,7 +499,7 @@ class MessageHandlers(ABC):
     @staticmethod
     def _check(judged: object, wait: Await | None = None) -> None:
         # The refusal of an answer has the present facts of its wait.
-        if isinstance(judged, Refused):
+        if isinstance(judged, Rejection):
             faults = {"faults": judged.faults} if judged.faults else {}
             details = [{**facts_of(wait), **faults}] if wait else []
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
@@ -512,22 +514,22 @@ class MessageHandlers(ABC):
             known = self.awaits.facts_of_repetition(answer.await_id, require_decoded(values)[0])
             reason = f"{answer.await_id} has this answer already"
             raise ApplicationError(reason, known, type="AwaitClosed", non_retryable=True)
-        if not isinstance(answer, (Repeated, Refused)) and self.awaits.is_overdue(answer.await_id):
-            self._check(Refused(f"{answer.await_id} expired before an answer came", "AwaitClosed"))
+        if not isinstance(answer, (Repeated, Rejection)) and self.awaits.is_overdue(answer.await_id):
+            self._check(Rejection(f"{answer.await_id} expired before an answer came", "AwaitClosed"))
         message_id, inbox = _message_id(), self.current.state.inbox
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
-            self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))
+            self._check(Rejection(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
         sent = require_decoded(values)
-        edit: CallEdit | Refused | None = None
+        edit: CallEdit | Rejection | None = None
         if kind == PROVIDE_CONFIRMATION:
             edit = await self.awaits.judge_decision(kind, sent, "accepted")
             self._check(edit, self.awaits.find_named(sent))
-        answer = self.awaits.receive(kind, sent, "accepted", None if isinstance(edit, Refused) else edit)
+        answer = self.awaits.receive(kind, sent, "accepted", None if isinstance(edit, Rejection) else edit)
         self._check(answer, self.awaits.find_named(sent))
-        assert not isinstance(answer, Refused)
+        assert not isinstance(answer, Rejection)
         self._remember(_message_id())
         if isinstance(answer, Supplied) and (wrong := await self.awaits.check_results(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
@@ -545,11 +547,13 @@ class MessageHandlers(ABC):
 
     def _take_signal(self, kind: str, values: Sequence[Any]) -> None:
         received = self._receive(values)
-        answer = received if isinstance(received, Refused) else self.awaits.receive(kind, received, "signal")
-        if isinstance(answer, Refused):
+        answer = (
+            received if isinstance(received, Rejection) else self.awaits.receive(kind, received, "signal")
+        )
+        if isinstance(answer, Rejection):
             self.awaits.refuse_signal(kind, values, answer)
 
-    def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
+    def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Rejection:
         self.awaits.room.look()
         self._signals += 1
         return accept_values(f"unread-{self._signals}", values)
@@ -557,15 +561,15 @@ class MessageHandlers(ABC):
     def _steer(self, message: _Steering) -> None:
         self.awaits.room.look()
         self._check(message)
-        assert not isinstance(message, Refused)
+        assert not isinstance(message, Rejection)
         self.steer(message)
 
     def _steer_by_signal(
         self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], _Steering]
     ) -> None:
         received = self._receive(values)
-        message = received if isinstance(received, Refused) else read(received)
-        if isinstance(message, Refused):
+        message = received if isinstance(received, Rejection) else read(received)
+        if isinstance(message, Rejection):
             self.awaits.note(f"{name} refused: {message.reason}")
             return
         if rest := refuse_ignored_fields(name, values):

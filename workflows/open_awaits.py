@@ -15,7 +15,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import DECIDED
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
-from sojourn.core.awaits.envelope import GIVEN_BEFORE, JUDGED, Channel, Refused
+from sojourn.core.awaits.envelope import GIVEN_BEFORE, JUDGED, Channel, Rejection
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, Details
 from sojourn.core.awaits.waits import (
@@ -305,7 +305,7 @@ class OpenAwaits:
     def find_named(self, values: Sequence[Any]) -> Await | None:
         return self.waits.find(values[0]) if values else None
 
-    def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
+    def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Rejection:
         """Read a message, and change nothing."""
         return self.waits.read(kind, values[0] if len(values) == 1 else list(values), channel)
 
@@ -333,7 +333,7 @@ class OpenAwaits:
 
     def receive(
         self, kind: str, values: Sequence[Any], channel: Channel, edit: CallEdit | None = None
-    ) -> Answer | Repeated | Refused:
+    ) -> Answer | Repeated | Rejection:
         """Read a message, and apply it when it is an answer.
 
         `edit` is that of an approval with edited arguments, as it was checked.
@@ -341,13 +341,13 @@ class OpenAwaits:
         answer = self.read(kind, values, channel)
         if isinstance(answer, Decided):
             answer = self.waits.with_edit(answer, edit)
-        if not isinstance(answer, (Repeated, Refused)):
+        if not isinstance(answer, (Repeated, Rejection)):
             self._take(answer)
         return answer
 
     async def judge_decision(
         self, kind: str, values: Sequence[Any], channel: Channel
-    ) -> CallEdit | Refused | None:
+    ) -> CallEdit | Rejection | None:
         """Return the edit of a decision, or why the decision is refused, or None.
 
         A worker checks edited arguments, and the author's function judges the sender. None if the
@@ -361,7 +361,7 @@ class OpenAwaits:
         if not judges and answer.arguments is None:
             return None
         if judges and answer.principal is None:
-            return Refused(f"{wait.id}: the decision does not say whose it is", NOT_APPROVER)
+            return Rejection(f"{wait.id}: the decision does not say whose it is", NOT_APPROVER)
         agent_id, by_signal = self._current.state.opening.agent_id, channel == "signal"
         fields: dict[str, Any] = {"agent_id": agent_id, "wait": wait, "principal": answer.principal}
         fields |= {"sent": values[0], "by_signal": by_signal}
@@ -374,10 +374,10 @@ class OpenAwaits:
                 verdict = await check_edit(EditTask(**fields, judges=judges))
             else:
                 why = await judge_approver(ApproverTask(**fields))
-                verdict = Refused(why, NOT_APPROVER) if why else None
+                verdict = Rejection(why, NOT_APPROVER) if why else None
         finally:
             self._judging -= 1
-        if "key" in fields and not isinstance(verdict, Refused):
+        if "key" in fields and not isinstance(verdict, Rejection):
             # The run may have taken messages since that the history has after the verdict.
             workflow.upsert_memo({DECIDED: fields["key"]})
         return verdict
@@ -385,12 +385,12 @@ class OpenAwaits:
     async def decide_by_signal(self, kind: str, values: Sequence[Any]) -> None:
         """Take a decision by signal, once a worker has judged it if it must."""
         judged = await self.judge_decision(kind, values, "signal")
-        edit = None if isinstance(judged, Refused) else judged
-        answer = judged if isinstance(judged, Refused) else self.receive(kind, values, "signal", edit)
-        if isinstance(answer, Refused):
+        edit = None if isinstance(judged, Rejection) else judged
+        answer = judged if isinstance(judged, Rejection) else self.receive(kind, values, "signal", edit)
+        if isinstance(answer, Rejection):
             self.refuse_signal(kind, values, answer)
 
-    def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
+    def refuse_signal(self, kind: str, values: Sequence[Any], refused: Rejection) -> None:
         """Note a refused signal.
 
         A signal in the very workflow task that opens the wait may become an answer yet.
@@ -524,7 +524,7 @@ class OpenAwaits:
             if length != now:
                 continue
             answer = self.read(kind, values, "signal")
-            if isinstance(answer, (Repeated, Refused)) or answer.await_id != await_id:
+            if isinstance(answer, (Repeated, Rejection)) or answer.await_id != await_id:
                 remaining.append(early)
                 continue
             self._current.state = self._current.state.without_note(note)

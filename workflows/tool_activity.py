@@ -28,7 +28,7 @@ from sojourn.contracts.wire_names import CHECK_APPROVAL, CHECK_EDIT, EXECUTE_TOO
 from sojourn.converter.failures import chain_of, failure_of
 from sojourn.core.awaits.confirmation import UNCHECKED, refusal_of_edit
 from sojourn.core.awaits.deciding import UNASKED
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.values.timers import limit_duration
@@ -181,7 +181,7 @@ async def judge_approver(task: ApproverTask) -> str | None:
     return None if verdict.allowed else verdict.why
 
 
-async def check_edit(task: EditTask) -> CallEdit | Refused | None:
+async def check_edit(task: EditTask) -> CallEdit | Rejection | None:
     """Return edited arguments as they take effect, or why they are refused.
 
     None if they change nothing. Without a worker that checks them, they are refused.
@@ -196,7 +196,7 @@ async def check_edit(task: EditTask) -> CallEdit | Refused | None:
             summary=task.wait.tool,
         )
     except ActivityError:
-        return Refused(UNCHECKED)
+        return Rejection(UNCHECKED)
     return refusal_of_edit(verdict) or verdict.edit
 
 

@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.record import Record
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.values.undecodable import Undecodable, first_undecodable
 
 M = TypeVar("M", bound=Record)
@@ -29,7 +29,7 @@ Older runs counted them unchanged.
 """
 
 
-def accept_values(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
+def accept_values(marker: str, values: Sequence[Any]) -> Sequence[Any] | Rejection:
     """Return the values of a message, or a refusal if they cannot be accepted."""
     unread = first_undecodable(values)
     if workflow.unsafe.is_replaying():
@@ -45,7 +45,7 @@ def accept_values(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused
 def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
     """Return the only argument of a small workflow."""
     given = accept_values(marker, values)
-    if isinstance(given, Refused):
+    if isinstance(given, Rejection):
         fault = given.reason
     elif len(given) != 1:
         fault = f"not {len(given)} values"
@@ -84,5 +84,5 @@ def manual_result_fault(marker: str, value: Any, fault: str | None) -> str | Non
     return fault
 
 
-def _is_refused(unread: Undecodable | None) -> Refused:
-    return Refused(unread.reason if unread else _UNREAD)
+def _is_refused(unread: Undecodable | None) -> Rejection:
+    return Rejection(unread.reason if unread else _UNREAD)

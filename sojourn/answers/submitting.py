@@ -28,7 +28,7 @@ from sojourn.core.awaits.deciding import (
     has_decided,
     refusal_by_role,
 )
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.kinds import read_answer
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, write_principal
 from sojourn.core.awaits.waits import given_before
@@ -260,9 +260,9 @@ def check_answer(
             raise StaleDigest(message, run_id=wait.run_id, await_id=wait.await_id, digest=wait.digest or "")
         fields |= {"payload_digest": digest, "scope": answer.scope, "reason": answer.reason[:MAX_REASON]}
     refused = read_answer(wait.wait, fields, "update")
-    if isinstance(refused, Refused) and refused.kind == NOT_APPROVER:
+    if isinstance(refused, Rejection) and refused.kind == NOT_APPROVER:
         raise NotApprover(refused.reason, run_id=wait.run_id, deciders=wait.deciders or _APPROVERS)
-    if isinstance(refused, Refused):
+    if isinstance(refused, Rejection):
         faults = faults_of(wait.wait, fields)
         raise InvalidInput(f"{wait.run_id}: {refused.reason}", run_id=wait.run_id, faults=faults)
     if isinstance(answer, Results):

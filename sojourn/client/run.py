@@ -36,7 +36,7 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.clarification import faults_of
 from sojourn.core.awaits.confirmation import EDIT
-from sojourn.core.awaits.envelope import ONCE, Refused, update_id_of
+from sojourn.core.awaits.envelope import ONCE, Rejection, update_id_of
 from sojourn.core.awaits.kinds import is_repetition
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
@@ -453,7 +453,7 @@ class Run(ReadableRun):
     def _sendable(self, message: Mapping[str, Any], principal: Principal | None) -> Fields:
         fields = {**message, PRINCIPAL: write_principal(principal)} if principal else dict(message)
         judged = read_send([fields], Inbox())  # a text that no JSON can hold cannot be sent
-        if isinstance(judged, Refused):
+        if isinstance(judged, Rejection):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
         return fields
 

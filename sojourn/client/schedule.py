@@ -30,7 +30,7 @@ from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.codec import UnreadableError
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.run_input import messages_fault, summarize
 from sojourn.core.run.scheduled_time import fill_longest, format_fault, has_scheduled_time
@@ -149,7 +149,7 @@ def _message_of(run: RunInput, by: str | None) -> ScheduledMessage:
         raise InvalidInput("the message is empty")
     parts = message.model_dump(mode="json", exclude_defaults=True)["parts"]
     judged = read_send([{"parts": parts, "by": by} if by else {"parts": parts}], Inbox())
-    if isinstance(judged, Refused):
+    if isinstance(judged, Rejection):
         raise InvalidInput(judged.reason)
     return ScheduledMessage(
         agent_id=run.agent_id,

@@ -25,7 +25,7 @@ from sojourn import (
 )
 from sojourn.attachments import Attachments, comparable
 from sojourn.contracts.message import ImagePart
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.errors import ArtifactNotFound
 from sojourn.storage import FolderStorage
@@ -280,5 +280,5 @@ async def test_a_message_with_a_bad_record_is_refused(served):
         with pytest.raises(InvalidInput, match="no such upload of yours"):
             await session.send(message)
         read = read_send([{"parts": [part]}], Inbox())  # of a program that asks the run itself
-        assert isinstance(read, Refused)
+        assert isinstance(read, Rejection)
         assert "attachment" in read.reason

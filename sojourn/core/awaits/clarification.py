@@ -9,7 +9,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
 from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
-from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
+from sojourn.core.awaits.envelope import Channel, Rejection, answer_digest, read_text, write_json
 from sojourn.core.awaits.form import form_faults, mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
 from sojourn.core.payload.parse import arguments_digest
@@ -70,12 +70,12 @@ class Clarified:
 
 def read_clarification(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
-) -> Clarified | Refused:
+) -> Clarified | Rejection:
     principal = answerer_of(fields, channel)
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     read = _read(question, fields, by, channel)
-    return read if isinstance(read, Refused) or principal is None else replace(read, principal=principal)
+    return read if isinstance(read, Rejection) or principal is None else replace(read, principal=principal)
 
 
 def is_equal_answer(recorded: str, answer: str | dict[str, Any]) -> bool:
@@ -106,31 +106,31 @@ def clarification_digest(fields: dict[str, Any]) -> str:
 
 def _read(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
-) -> Clarified | Refused:
+) -> Clarified | Rejection:
     if fields.get("declined") is True:
         reason = read_text(fields, "reason")
-        return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)
+        return reason if isinstance(reason, Rejection) else Clarified(question.id, reason, by, declined=True)
     answer = fields.get("answer")
     is_yes = answer == {} and question.tool_call_id is not None  # an empty form needs no values
     is_blank = channel == "update" and isinstance(answer, str) and not answer.strip()
     if not isinstance(answer, (str, dict)) or is_blank or not (answer or is_yes):
-        return Refused(EMPTY_ANSWER.format(question.id))
+        return Rejection(EMPTY_ANSWER.format(question.id))
     text = answer if isinstance(answer, str) else write_json(answer)
     if len(text) > MAX_ANSWER_CHARS:
-        return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")
+        return Rejection(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")
     if fault := _fault_of(answer, channel):
-        return Refused(f"the answer to {question.id} cannot be used: {fault}")
+        return Rejection(f"the answer to {question.id} cannot be used: {fault}")
     if question.form is None:
         values = cast("dict[str, Any]", answer) if question.closed and isinstance(answer, dict) else {}
         named: dict[str, Any] = {name: {} for name in question.missing_fields}
         if wrong := mismatch_of({"properties": named}, values, whole=False, closed=True):
-            return Refused(f"the answer to {question.id} does not fit: {wrong}")
+            return Rejection(f"the answer to {question.id} does not fit: {wrong}")
         return Clarified(question.id, text, by)
     values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(question.form, answer)
     if values is None and question.tool_call_id is None:
         return Clarified(question.id, text, by)  # a person's own words, for the planner to read
     if fault := json_fault(values, max_bytes=None):  # a text may contain JSON that cannot be written again
-        return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
+        return Rejection(f"the answer to {question.id} cannot be used: {fault.message}")
     wrong = mismatch_of(
         question.form,
         values,
@@ -139,7 +139,7 @@ def _read(
         in_full=question.checks_in_full,
     )
     if wrong:
-        return Refused(f"the answer to {question.id} does not fit: {wrong}")
+        return Rejection(f"the answer to {question.id} does not fit: {wrong}")
     return Clarified(question.id, text, by, values)
 
 

@@ -33,7 +33,7 @@ from sojourn.core.awaits.disclosure import (
     indent_lines,
     join_lines,
 )
-from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
+from sojourn.core.awaits.envelope import Channel, Rejection, answer_digest, read_text, write_json
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of, without_roles
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
@@ -125,28 +125,28 @@ class Decided:
 
 def read_confirmation(
     call: AwaitConfirmation, fields: dict[str, Any], by: str | None, channel: Channel
-) -> Decided | Refused:
+) -> Decided | Rejection:
     if channel == "signal" and call.strict and (unknown := refuse_unknown_fields(fields)):
         return unknown
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
-        return Refused(f"the answer to {call.id} needs `approved`: true or false")
+        return Rejection(f"the answer to {call.id} needs `approved`: true or false")
     if scope not in ("call", "tool") or (scope == "tool" and not approved):
-        return Refused("`scope` is `call`, or with an approval `tool`")
+        return Rejection("`scope` is `call`, or with an approval `tool`")
     if scope == "tool" and call.stop_asking == "never":
-        return Refused(
+        return Rejection(
             f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
         )
     arguments = _read_edit(call, fields, approved=approved, scope=scope, channel=channel)
-    if isinstance(arguments, Refused):
+    if isinstance(arguments, Rejection):
         return arguments
     reason = read_text(fields, "reason")
-    if isinstance(reason, Refused):
+    if isinstance(reason, Rejection):
         return reason
     if unbound := _refuse_unbound(call, fields, approved=approved, channel=channel):
         return unbound
     principal = principal_of(fields)
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     edits = arguments is not None
     why = (
@@ -155,29 +155,29 @@ def read_confirmation(
         else refusal_of_count(call, principal, approved=approved, edits=edits)
     )
     if why:
-        return Refused(why, NOT_APPROVER)
+        return Rejection(why, NOT_APPROVER)
     return Decided(call.id, approved, reason, by, scope, principal, arguments)
 
 
 def _refuse_unbound(
     call: AwaitConfirmation, fields: Mapping[str, Any], *, approved: bool, channel: Channel
-) -> Refused | None:
+) -> Rejection | None:
     digest = fields.get("payload_digest")
     needs_digest = channel == "update" or (channel == "signal" and call.binds)
     if digest is None and call.payload_digest and needs_digest:
         bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
-        return Refused(
+        return Rejection(
             f"a decision names the arguments that were seen: look at them, and send {write_json(bound)}",
             "NotBound",
         )
     if digest is not None and digest != call.payload_digest:
-        return Refused(f"{call.id} is about other arguments than those of this digest")
+        return Rejection(f"{call.id} is about other arguments than those of this digest")
     return None
 
 
 def _read_edit(
     call: AwaitConfirmation, fields: Mapping[str, Any], *, approved: bool, scope: str, channel: Channel
-) -> dict[str, Any] | Refused | None:
+) -> dict[str, Any] | Rejection | None:
     """Return the edited arguments of an approval, or why it cannot have any.
 
     The tool's own schema is checked by an activity.
@@ -188,17 +188,17 @@ def _read_edit(
     if not call.allows_edits:
         if channel == "accepted":
             return None
-        return Refused(f"{call.id} is decided with the arguments as they are: {NO_EDIT}")
+        return Rejection(f"{call.id} is decided with the arguments as they are: {NO_EDIT}")
     if not approved or scope == "tool":
         which = "a denial" if not approved else "an approval of all calls of the tool"
-        return Refused(f"{which} has no `{EDIT}`: edited ones go with the approval of one call")
+        return Rejection(f"{which} has no `{EDIT}`: edited ones go with the approval of one call")
     if not isinstance(given, dict):
-        return Refused(f"`{EDIT}` is an object with all arguments of the call")
+        return Rejection(f"`{EDIT}` is an object with all arguments of the call")
     arguments = cast("dict[str, Any]", given)
     if fault := json_fault(arguments):
-        return Refused(f"`{EDIT}` cannot be used: {fault.message}")
+        return Rejection(f"`{EDIT}` cannot be used: {fault.message}")
     if channel != "accepted" and (size := size_of(arguments)) > (most := _most_bytes(call)):
-        return Refused(f"`{EDIT}` has {size:,} bytes, and those of this call may have at most {most:,}")
+        return Rejection(f"`{EDIT}` has {size:,} bytes, and those of this call may have at most {most:,}")
     return arguments
 
 
@@ -236,22 +236,22 @@ UNCHECKED = f"no worker could check `{EDIT}` in time: send the approval again"
 """Why an edit is refused that could not be checked."""
 
 
-def refusal_of_edit(verdict: EditVerdict) -> Refused | None:
+def refusal_of_edit(verdict: EditVerdict) -> Rejection | None:
     """Return why edited arguments are refused, with the fields, or None."""
     if not verdict.why:
         return None
     faults = tuple({"field": each.field, "message": each.message} for each in verdict.faults)
-    return Refused(verdict.why, verdict.kind, faults)
+    return Rejection(verdict.why, verdict.kind, faults)
 
 
-def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:
+def refuse_unknown_fields(fields: Mapping[str, Any]) -> Rejection | None:
     # Such a field is mostly an attempt to run the call with other arguments. The call would run with those
     # that were shown.
     unknown = next((name for name in fields if name not in DECISION), None)
     if unknown is None:
         return None
     known = ", ".join(f"`{name}`" for name in DECISION)
-    return Refused(
+    return Rejection(
         f"{PROVIDE_CONFIRMATION} does not know {echo(unknown)}; it takes {known}; edited arguments are `{EDIT}`"
     )
 

@@ -15,7 +15,7 @@ __all__ = [
     "NOT_VISIBLE",
     "ONCE",
     "Channel",
-    "Refused",
+    "Rejection",
     "answer_digest",
     "message_id_of",
     "read_sender",
@@ -40,7 +40,7 @@ _MAX_REFUSAL_CHARS = 480
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejection:
     """Why a message is refused, for its sender."""
 
     reason: str
@@ -58,20 +58,20 @@ class Refused:
         object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
 
 
-def read_sender(fields: dict[str, Any]) -> str | Refused | None:
+def read_sender(fields: dict[str, Any]) -> str | Rejection | None:
     """Return the sender's name, by its own account."""
     by = fields.get("by")
     if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS or not is_writable(by)):
-        return Refused(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
+        return Rejection(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
     return by or None
 
 
-def read_text(fields: dict[str, Any], name: str) -> str | Refused:
+def read_text(fields: dict[str, Any], name: str) -> str | Rejection:
     text = fields.get(name)
     if text is None:
         return ""
     if not isinstance(text, str) or len(text) > _MAX_REASON_CHARS or not is_writable(text):
-        return Refused(f"`{name}` is a text of at most {_MAX_REASON_CHARS:,} characters")
+        return Rejection(f"`{name}` is a text of at most {_MAX_REASON_CHARS:,} characters")
     return text
 
 

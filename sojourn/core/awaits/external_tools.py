@@ -11,7 +11,7 @@ from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
-from sojourn.core.awaits.envelope import Channel, Refused, write_json
+from sojourn.core.awaits.envelope import Channel, Rejection, write_json
 from sojourn.core.awaits.principals import answerer_of
 from sojourn.core.payload.parse import arguments_digest
 from sojourn.values.json_fault import json_fault
@@ -56,21 +56,21 @@ class Supplied:
 
 def read_results(
     wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, channel: Channel
-) -> Supplied | Refused:
+) -> Supplied | Rejection:
     principal = answerer_of(fields, channel)
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     results = fields.get("results")
     if not isinstance(results, list) or not results:
-        return Refused('`results` is a list of {"tool_call_id": "...", "result": ...} or with an "error"')
+        return Rejection('`results` is a list of {"tool_call_id": "...", "result": ...} or with an "error"')
     call_ids = {item.tool_call_id for item in wait.items}
     by_call: dict[str, dict[str, Any]] = {}
     for result in cast("list[Any]", results):
         read = _one_result(result, call_ids)
-        if isinstance(read, Refused):
+        if isinstance(read, Rejection):
             return read
         if read[0] in by_call:
-            return Refused(f"call {read[0]} is answered twice")
+            return Rejection(f"call {read[0]} is answered twice")
         by_call[read[0]] = read[1]
     return _refuse_too_large(by_call) or Supplied(wait.id, by_call, by, principal)
 
@@ -80,18 +80,18 @@ def result_digest(result: Mapping[str, Any]) -> str:
     return arguments_digest({name: result[name] for name in _PARTS if name in result})
 
 
-def _refuse_too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
+def _refuse_too_large(by_call: dict[str, dict[str, Any]]) -> Rejection | None:
     # The limit applies to each result, and to all of them together.
     size = _size(by_call)
     if size <= MAX_RESULT_BYTES:
         return None
     for call_id, answer in by_call.items():
         if (own := _size({call_id: answer})) > MAX_RESULT_BYTES:
-            return Refused(
+            return Rejection(
                 f"the result of call {call_id} has {own:,} bytes, and one result has at most {MAX_RESULT_BYTES:,}; "
                 "send a smaller one, such as a link to the data"
             )
-    return Refused(
+    return Rejection(
         f"the results of one message have together at most {MAX_RESULT_BYTES:,} bytes, and these have {size:,}; "
         "send them in several messages"
     )
@@ -101,21 +101,21 @@ def _size(by_call: dict[str, dict[str, Any]]) -> int:
     return len(write_json(by_call).encode())
 
 
-def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Refused:
+def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Rejection:
     if not isinstance(value, dict):
-        return Refused("a result is an object with `tool_call_id`")
+        return Rejection("a result is an object with `tool_call_id`")
     fields = cast("dict[str, Any]", value)
     call_id = fields.get("tool_call_id")
     if not isinstance(call_id, str) or call_id not in call_ids:
-        return Refused(f"no call {echo(call_id)} waits here; open: {_list_ids(sorted(call_ids))}")
+        return Rejection(f"no call {echo(call_id)} waits here; open: {_list_ids(sorted(call_ids))}")
     if ("result" in fields) == ("error" in fields):
-        return Refused(f"call {call_id} is answered by either `result` or `error`")
+        return Rejection(f"call {call_id} is answered by either `result` or `error`")
     if "error" in fields and not _is_error(fields["error"]):
-        return Refused(f"the error of call {call_id} is a text, or an object with a `message`")
+        return Rejection(f"the error of call {call_id} is a text, or an object with a `message`")
     answer = {name: fields[name] for name in _PARTS if name in fields}
     for name, part in answer.items():
         if fault := json_fault(part, max_bytes=None):
-            return Refused(f"the {name} of call {call_id} cannot be used: {fault.message}")
+            return Rejection(f"the {name} of call {call_id} cannot be used: {fault.message}")
     return call_id, answer
 
 

@@ -43,7 +43,7 @@ from sojourn.core.awaits.confirmation import (
     sample_confirmation,
 )
 from sojourn.core.awaits.disclosure import fence_signal
-from sojourn.core.awaits.envelope import Channel, Refused, read_sender
+from sojourn.core.awaits.envelope import Channel, Rejection, read_sender
 from sojourn.core.awaits.external_tools import (
     Supplied,
     format_external_calls,
@@ -87,7 +87,7 @@ class WaitKind:
     """The format of an answer, for a refusal."""
     fields: tuple[str, ...]
     """The fields of an answer. An update with another one is refused."""
-    read: Callable[[Any, dict[str, Any], str | None, Channel], Answer | Refused]
+    read: Callable[[Any, dict[str, Any], str | None, Channel], Answer | Rejection]
     repetition: Callable[[dict[str, Any]], str]
     """Returns the digest that a message has as an answer, which is `Answer.digest` for a repetition."""
     given: Callable[[Any], dict[str, Any]] | None
@@ -180,14 +180,14 @@ def facts_of(wait: Await) -> dict[str, str]:
     return {"await_id": wait.id, "kind": wait.kind, "digest": kind_of(wait).digest(wait)}
 
 
-def read_answer(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
+def read_answer(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Rejection:
     by = read_sender(fields)
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
     try:
         return kind_of(wait).read(wait, fields, by, channel)
     except (ValueError, RecursionError, OverflowError):  # such as a number of 5,000 digits
-        return Refused(f"the answer to {wait.id} cannot be written as JSON")
+        return Rejection(f"the answer to {wait.id} cannot be written as JSON")
 
 
 def format_wait(run_id: str, wait: Await) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from sojourn.contracts.principal import Principal, principal_fault
-from sojourn.core.awaits.envelope import Channel, Refused
+from sojourn.core.awaits.envelope import Channel, Rejection
 
 __all__ = [
     "MAX_ASKERS",
@@ -76,7 +76,7 @@ def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Prin
     return tuple(every.values())[:MAX_ASKERS]
 
 
-def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal | Refused | None:
+def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal | Rejection | None:
     """Read the sender of a message, or refuse a principal that is not valid.
 
     Plain code reads it, since what is accepted must not depend on a library's version.
@@ -85,31 +85,31 @@ def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal
     if value is None:
         return None
     if not isinstance(value, dict):
-        return Refused(
+        return Rejection(
             '`principal` is an object such as {"subject": "ana", "tenant": "acme", "roles": ["user"]}'
         )
     given = cast("dict[str, Any]", value)
     subject, of_tenant, roles = given.get("subject"), given.get("tenant", ""), given.get("roles", [])
     if any(name not in _FIELDS for name in given):
-        return Refused(f"`principal` has {', '.join(f'`{name}`' for name in _FIELDS)} only")
+        return Rejection(f"`principal` has {', '.join(f'`{name}`' for name in _FIELDS)} only")
     if not isinstance(subject, str) or not isinstance(of_tenant, str) or not _are_texts(roles):
-        return Refused("`principal` has a `subject`, a `tenant` and a list of `roles`, all of them texts")
+        return Rejection("`principal` has a `subject`, a `tenant` and a list of `roles`, all of them texts")
     principal = Principal(subject=subject, tenant=of_tenant, roles=list(cast("list[str]", roles)))
     if fault := principal_fault(principal):
-        return Refused(fault)
+        return Rejection(fault)
     if tenant is not None and of_tenant != tenant:
-        return Refused("`principal` is of another tenant than the run")
+        return Rejection("`principal` is of another tenant than the run")
     return principal
 
 
-def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused | None:
+def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Rejection | None:
     """Read who answers a question or gives an external result, or refuse the answer.
 
     Only a new update is refused for an invalid principal: histories have signals in which any field was
     ignored.
     """
     principal = principal_of(fields)
-    return None if isinstance(principal, Refused) and channel != "update" else principal
+    return None if isinstance(principal, Rejection) and channel != "update" else principal
 
 
 def write_principal(principal: Principal) -> dict[str, Any]:

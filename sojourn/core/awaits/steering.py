@@ -12,7 +12,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
 )
 from sojourn.core.awaits.confirmation import refuse_unknown_fields
-from sojourn.core.awaits.envelope import Refused, read_sender, read_text
+from sojourn.core.awaits.envelope import Rejection, read_sender, read_text
 from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.waits import Released
@@ -75,7 +75,7 @@ def is_overtaken(message: PauseRequest | ResumeRequest, last_steering: int) -> b
     return message.number is not None and message.number <= last_steering
 
 
-def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Refused | None:
+def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Rejection | None:
     """Return a refusal if a message has a field that its reader ignores, or None.
 
     The message is an operator's or an answer. An update with an unknown field is refused. A signal is
@@ -95,79 +95,81 @@ def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Refused | None:
         else []
     )
     if unknown:
-        return Refused(
+        return Rejection(
             f"{name} does not know {echo(unknown[0])}; it takes {', '.join(f'`{field_name}`' for field_name in known)}"
         )
-    return Refused(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
+    return Rejection(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
 
 
-def read_pause(values: Sequence[Any]) -> PauseRequest | Refused:
+def read_pause(values: Sequence[Any]) -> PauseRequest | Rejection:
     """Read `{"reason", "by"}`, a text, or nothing at all."""
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     fields = _fields(values, "reason")
     by, reason = read_sender(fields), read_text(fields, "reason")
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
-    return reason if isinstance(reason, Refused) else PauseRequest(reason, by, _number(fields))
+    return reason if isinstance(reason, Rejection) else PauseRequest(reason, by, _number(fields))
 
 
 def read_resume(
     values: Sequence[Any], *, is_paused: bool, tenant: str | None = None
-) -> ResumeRequest | Refused:
+) -> ResumeRequest | Rejection:
     """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all.
 
     A parent run's resume may arrive before its pause.
     """
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     fields = _fields(values, "note")
     number = _number(fields)
     if not is_paused and number is None:
-        return Refused("the run is not paused", "AwaitNotOpen")
+        return Rejection("the run is not paused", "AwaitNotOpen")
     by, note = read_sender(fields), read_text(fields, "note")
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
-    if isinstance(note, Refused):
+    if isinstance(note, Rejection):
         return note
     messages, principal = _texts(fields.get("messages")), principal_of(fields, tenant)
-    if isinstance(messages, Refused):
+    if isinstance(messages, Rejection):
         return messages
     return (
-        principal if isinstance(principal, Refused) else ResumeRequest(note, by, messages, number, principal)
+        principal
+        if isinstance(principal, Rejection)
+        else ResumeRequest(note, by, messages, number, principal)
     )
 
 
-def idle_fault(message: ResumeRequest | Refused) -> ResumeRequest | Refused:
+def idle_fault(message: ResumeRequest | Rejection) -> ResumeRequest | Rejection:
     """Refuse a resume with messages between two turns of a conversation.
 
     There is no turn that the messages could join.
     """
     if isinstance(message, ResumeRequest) and message.messages:
-        return Refused(
+        return Rejection(
             "no turn is under way that its messages could join; resume without them, and send them"
         )
     return message
 
 
-def read_release(values: Sequence[Any]) -> Released | Refused:
+def read_release(values: Sequence[Any]) -> Released | Rejection:
     """Read `{"tools", "tags", "reason", "by", "principal"}`.
 
     A tool is named by its id, a toolset as `ops.devices.*`, and all tools as `*`.
     """
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     fields = _fields(values, "reason")
     by, reason = read_sender(fields), read_text(fields, "reason")
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
-    if isinstance(reason, Refused):
+    if isinstance(reason, Rejection):
         return reason
     tools, tags = _names(fields.get("tools")), _names(fields.get("tags"))
     if tools is None or tags is None or not (tools or tags):
-        return Refused(f"`tools` and `tags` are lists of at most {_MAX_NAMES} names, not both empty")
+        return Rejection(f"`tools` and `tags` are lists of at most {_MAX_NAMES} names, not both empty")
     principal = principal_of(fields)
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     return Released(tools, tags, reason, by, principal=principal)
 
@@ -184,13 +186,13 @@ def _number(fields: dict[str, Any]) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-def _texts(value: Any) -> tuple[str, ...] | Refused:
+def _texts(value: Any) -> tuple[str, ...] | Rejection:
     items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
     texts = tuple(item for item in items if isinstance(item, str) and item.strip() and is_writable(item))
     if len(texts) != len(items) or len(texts) > _MAX_MESSAGES:
-        return Refused(f"`messages` is a list of at most {_MAX_MESSAGES} texts")
+        return Rejection(f"`messages` is a list of at most {_MAX_MESSAGES} texts")
     if sum(len(text) for text in texts) > MAX_ANSWER_CHARS:
-        return Refused(f"messages have together at most {MAX_ANSWER_CHARS:,} characters")
+        return Rejection(f"messages have together at most {MAX_ANSWER_CHARS:,} characters")
     return texts
 
 

@@ -18,7 +18,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool
 from sojourn.core.awaits.confirmation import Decided, count_approval
 from sojourn.core.awaits.deciding import NOT_APPROVER, may_decide, refusal_of_count
-from sojourn.core.awaits.envelope import Channel, Refused
+from sojourn.core.awaits.envelope import Channel, Rejection
 from sojourn.core.awaits.external_tools import Supplied, result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, digest_of_answer, kind_of, read_answer
 from sojourn.core.awaits.principals import is_same, principal_of
@@ -159,13 +159,13 @@ class Waits:
         await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
         return self.open.get(await_id) if isinstance(await_id, str) else None
 
-    def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
+    def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Rejection:
         """Read a message as an answer to an open wait, a repetition, or a refusal."""
         if isinstance(value, Undecodable):
-            return Refused(value.reason)
+            return Rejection(value.reason)
         known = KINDS_BY_NAME[kind]
         if not isinstance(value, dict):
-            return Refused(f"an answer is an object: {known.form}")
+            return Rejection(f"an answer is an object: {known.form}")
         fields = cast("dict[str, Any]", value)
         await_id = fields.get("id") or ""
         of_kind = [wait for wait in self.open.values() if kind_of(wait) is known]
@@ -181,7 +181,7 @@ class Waits:
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
 
-    def with_edit(self, decided: Decided, edit: CallEdit | None) -> Decided | Refused:
+    def with_edit(self, decided: Decided, edit: CallEdit | None) -> Decided | Rejection:
         """Return a decision with its checked edit.
 
         An edit that changes nothing is a plain approval, which counts once for each approver.
@@ -190,7 +190,7 @@ class Waits:
         if edit is None and decided.arguments is not None and isinstance(wait, AwaitConfirmation):
             why = refusal_of_count(wait, decided.principal, approved=decided.approved, edits=False)
             if why:
-                return Refused(why, NOT_APPROVER)
+                return Rejection(why, NOT_APPROVER)
         return replace(decided, edit=edit)
 
     def answered(self, answer: Answer) -> tuple["Waits", list[Answer]]:
@@ -330,36 +330,38 @@ class Waits:
 
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], kind: WaitKind, of_kind: list[Await], channel: Channel
-    ) -> Repeated | Refused:
+    ) -> Repeated | Rejection:
         known_id = await_id if isinstance(await_id, str) else ""
         shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
         wait = self.open.get(known_id)
         if wait is not None:
-            return Refused(f"{shown} is answered by {kind_of(wait).name}")
+            return Rejection(f"{shown} is answered by {kind_of(wait).name}")
         if known_id in self.answers:
             about = self.payloads.get(known_id)
             if channel != "accepted" and about and fields.get("payload_digest") not in (None, about):
-                return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
+                return Rejection(
+                    f"{shown} was about other arguments than those of this digest", "AwaitClosed"
+                )
             if self._is_repeated(known_id, kind, fields):
                 return Repeated(known_id)
             again = next((wait for wait in of_kind if is_repeated_question(wait, known_id)), None)
             if again:
-                return Refused(
+                return Rejection(
                     f"{shown} is void, since the tool was changed; look at {again.id}, and decide on it",
                     "AwaitClosed",
                 )
             if self.answers[known_id] == _VOID:
-                return Refused(
+                return Rejection(
                     f"{shown} is void: the tool was changed since it was shown, and the call did not run",
                     "AwaitClosed",
                 )
-            return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")
+            return Rejection(f"{shown} was answered before, or is given up", "AwaitClosed")
         if not of_kind:
-            return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
+            return Rejection("the run waits for nothing of this kind", "AwaitNotOpen")
         listed = _list_ids(of_kind)
         if not await_id:
-            return Refused(f"name the wait by its `id`; open: {_list_ids(list(self.open.values()))}")
-        return Refused(f"nothing called {shown} is open; open: {listed}", "AwaitNotOpen")
+            return Rejection(f"name the wait by its `id`; open: {_list_ids(list(self.open.values()))}")
+        return Rejection(f"nothing called {shown} is open; open: {listed}", "AwaitNotOpen")
 
     def _is_repeated(self, await_id: str, kind: WaitKind, fields: dict[str, Any]) -> bool:
         parts = self.parts.get(await_id)
@@ -370,7 +372,7 @@ class Waits:
             parts.taken.get(call_id) == result for call_id, result in again.results.items()
         )
 
-    def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
+    def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Rejection:
         parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
         for call_id, result in answer.results.items():
@@ -378,7 +380,7 @@ class Waits:
             if known is None and call_id not in parts.done:
                 new[call_id] = result
             elif known != result:
-                return Refused(f"call {call_id} was answered before", "AwaitClosed")
+                return Rejection(f"call {call_id} was answered before", "AwaitClosed")
         return Supplied(wait.id, new, answer.by, answer.principal) if new else Repeated(wait.id)
 
 

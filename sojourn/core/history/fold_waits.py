@@ -34,7 +34,7 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.confirmation import UNCHECKED, Decided, deny_by_decision, refusal_of_edit
 from sojourn.core.awaits.deciding import UNASKED, is_judged
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, kind_of
 from sojourn.core.awaits.steering import (
@@ -122,7 +122,7 @@ class WaitFold:
             yield from self._take_message(record)
         elif record.name == REMEMBER:
             remembered = read_remember(record.value)
-            self._remember(record, "" if isinstance(remembered, Refused) else remembered)
+            self._remember(record, "" if isinstance(remembered, Rejection) else remembered)
         elif record.name == BRANCH and record.judged:
             yield from self._branch(record)
         elif record.name == INTERRUPT:
@@ -140,7 +140,7 @@ class WaitFold:
         yield from self.stay(record)
         state = self._fold.state
         asked = read_branch(record.value, state)
-        if isinstance(asked, Refused):
+        if isinstance(asked, Rejection):
             return
         after, sent = request_branch(state, asked, place_in(state.executions, record.id))
         self._go_on_with(record, after)
@@ -176,7 +176,7 @@ class WaitFold:
         if state.closing is not None:
             yield self._note(record, f"{SEND} refused: the conversation is closed")
             return
-        if isinstance(sent, Refused):
+        if isinstance(sent, Rejection):
             yield self._note(record, f"{SEND} refused: {sent.reason}")
             return
         after = place_in(state.executions, record.id)
@@ -213,7 +213,7 @@ class WaitFold:
 
     def _withdraw(self, record: HistoryRecord) -> Iterator[Event]:
         request, state = read_withdraw(record.value), self._fold.state
-        if isinstance(request, Refused):
+        if isinstance(request, Rejection):
             return
         self._fold.state = withdraw_message(state, request.message_id)
         if self._fold.state is not state:
@@ -222,8 +222,8 @@ class WaitFold:
 
     def _interrupt(self, record: HistoryRecord) -> Iterator[Event]:
         state, message = self._fold.state, read_interrupt(record.value)
-        if isinstance(message, Refused) or not state.opening.conversation:
-            why = message.reason if isinstance(message, Refused) else "the run is no conversation"
+        if isinstance(message, Rejection) or not state.opening.conversation:
+            why = message.reason if isinstance(message, Rejection) else "the run is no conversation"
             yield self._note(record, f"{INTERRUPT} refused: {why}")
             return
         after = interrupt_turn(state, message.reason, message.turn_id)
@@ -243,8 +243,8 @@ class WaitFold:
     def _close(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
         message = read_close(record.value)
-        if isinstance(message, Refused) or not state.opening.conversation or state.closing is not None:
-            why = message.reason if isinstance(message, Refused) else "the conversation is not open"
+        if isinstance(message, Rejection) or not state.opening.conversation or state.closing is not None:
+            why = message.reason if isinstance(message, Rejection) else "the conversation is not open"
             yield self._note(record, f"{CLOSE} refused: {why}")
             return
         self._fold.state = copy_with(state, closing=message.reason)
@@ -301,7 +301,7 @@ class WaitFold:
         if isinstance(answer, Decided):
             # Before it is judged, a decision has no edit yet.
             answer = waits.with_edit(answer, edit) if was_judged else replace(answer, edit=edit)
-        if isinstance(answer, Refused):
+        if isinstance(answer, Rejection):
             if not (was_judged and record.judged):  # a refused update leaves no note
                 yield self._note(record, f"answer refused: {answer.reason}")
             return
@@ -419,7 +419,7 @@ class WaitFold:
         )
         if name == RESUME and state.is_idle and not isinstance(message, (PauseRequest, Released)):
             message = idle_fault(message)
-        if isinstance(message, Refused):
+        if isinstance(message, Rejection):
             yield self._note(record, f"{name} refused: {message.reason}")
             return
         identity = record.identity or None
@@ -443,7 +443,7 @@ class WaitFold:
 
     def _set_aside(self, record: HistoryRecord) -> Iterator[Event]:
         request, state = read_set_aside(record.value), self._fold.state
-        if isinstance(request, Refused):
+        if isinstance(request, Rejection):
             return
         self._fold.state = state.setting_aside(request)
         if self._fold.state is not state:
@@ -468,14 +468,14 @@ class WaitFold:
         return self._fold.event(record, PlannerNoteEvent, text=note, **fields)
 
 
-def _refusal_in(task: ApproverTask | EditTask, verdict: Any) -> Refused | None:
+def _refusal_in(task: ApproverTask | EditTask, verdict: Any) -> Rejection | None:
     """Return why a worker's verdict refuses a decision, or None if it allows it."""
     match task, verdict:
         case EditTask(), EditVerdict():
             return refusal_of_edit(verdict)
         case EditTask(), _:
-            return Refused(UNCHECKED)
+            return Rejection(UNCHECKED)
         case ApproverTask(), ApproverVerdict():
-            return None if verdict.allowed else Refused(verdict.why)
+            return None if verdict.allowed else Rejection(verdict.why)
         case _:
-            return Refused(UNASKED.format(task.wait.approver_check))
+            return Rejection(UNASKED.format(task.wait.approver_check))

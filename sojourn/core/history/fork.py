@@ -16,7 +16,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.awaits.waits import Repeated, Waits
@@ -267,7 +267,7 @@ def _answer(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any])
         return f"{wait.id} is no question of the planner"
     given = kind.given(answer if isinstance(answer, str) else dict(answer))
     read = state.waits.read(kind.name, {"id": wait.id, **given})
-    if isinstance(read, Refused):
+    if isinstance(read, Rejection):
         return read.reason
     assert not isinstance(read, Repeated)  # the wait is open
     return copy_with(state, waits=state.waits.closed(wait.id, read)).answered(plan, read)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import BRANCH
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import BranchRequest, Inbox, SentMessage, read_send
 from sojourn.core.run.state import RunState
 from sojourn.core.run.turns import interrupt_turn, receive_message
@@ -36,10 +36,10 @@ UNUSABLE = "the conversation at that point cannot be read, or is too large to go
 """Why a conversation stays in its branch although the point was read."""
 
 _OWN = ("at", "number")
-_BUSY = Refused("the conversation is at another branching; try again", "SessionBusy")
-_LATE = Refused("the conversation went on from another message meanwhile; look at it again", "AwaitClosed")
-_NO_PLACE = Refused("`at` is the id of the event at which a turn ended, or the run started")
-_NO_NUMBER = Refused("`number` is the number of the conversation's branchings so far")
+_BUSY = Rejection("the conversation is at another branching; try again", "SessionBusy")
+_LATE = Rejection("the conversation went on from another message meanwhile; look at it again", "AwaitClosed")
+_NO_PLACE = Rejection("`at` is the id of the event at which a turn ended, or the run started")
+_NO_NUMBER = Rejection("`number` is the number of the conversation's branchings so far")
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Branching:
     sent: SentMessage | None
 
 
-def read_branch(values: Sequence[Any], run: RunState) -> Branching | Refused:
+def read_branch(values: Sequence[Any], run: RunState) -> Branching | Rejection:
     """Read `{"at", "number"}`, with the fields of a message or without them."""
     if len(values) != 1 or not isinstance(values[0], dict):
-        return Refused(f"{BRANCH} takes one object")
+        return Rejection(f"{BRANCH} takes one object")
     fields = dict(cast("dict[str, Any]", values[0]))
     at, number = (fields.pop(name, None) for name in _OWN)
     if not (isinstance(at, str) and _is_place(at)):
@@ -61,7 +61,7 @@ def read_branch(values: Sequence[Any], run: RunState) -> Branching | Refused:
     if not isinstance(number, int) or isinstance(number, bool):
         return _NO_NUMBER
     sent = read_send([fields], Inbox(), run.opening.tenant) if "text" in fields or "parts" in fields else None
-    if isinstance(sent, Refused):
+    if isinstance(sent, Rejection):
         return sent
     if run.branching is not None:
         return _BUSY

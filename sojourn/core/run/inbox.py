@@ -19,7 +19,7 @@ from sojourn.contracts.ids import MAX_MESSAGE_ID, place_in
 from sojourn.contracts.message import USER_PARTS, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import SEND, WITHDRAW
-from sojourn.core.awaits.envelope import Refused, read_sender
+from sojourn.core.awaits.envelope import Rejection, read_sender
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo, is_writable
@@ -173,7 +173,7 @@ NOT_SENDER = "NotSender"
 AS_OPERATOR = "as_operator"
 """The field of a withdrawal whose sender operates the conversation, and may withdraw any message."""
 
-_NO_ID = Refused(f"`message_id` is a text of at most {MAX_MESSAGE_ID} characters")
+_NO_ID = Rejection(f"`message_id` is a text of at most {MAX_MESSAGE_ID} characters")
 ADMIT = "admit"
 """The field of a message whose sender joins a conversation that it could not see."""
 _FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL, ADMIT)
@@ -322,7 +322,7 @@ class Inbox:
             self, known=known, withdrawn=tuple(each for each in self.withdrawn if each != digest)
         )
 
-    def withdrawal_fault(self, request: Withdrawal, starter: Principal | None) -> Refused | None:
+    def withdrawal_fault(self, request: Withdrawal, starter: Principal | None) -> Rejection | None:
         """Return why a message cannot be withdrawn, or None.
 
         Args:
@@ -330,17 +330,17 @@ class Inbox:
             starter: The sender of messages without a principal.
         """
         if self.where(request.message_id) is None:
-            return Refused(f"there is no message {echo(request.message_id)}", "InvalidAnswer")
+            return Rejection(f"there is no message {echo(request.message_id)}", "InvalidAnswer")
         if digest_of(request.message_id) in self.withdrawn:
             return None
         sent = next((each for each in self.waiting if each.message_id == request.message_id), None)
         if sent is None and self.is_answer(request.message_id):
-            return Refused("the message was an answer, and has been read", "AwaitClosed")
+            return Rejection("the message was an answer, and has been read", "AwaitClosed")
         if sent is None:
-            return Refused("its turn has begun; stop the turn instead", "AwaitClosed")
+            return Rejection("its turn has begun; stop the turn instead", "AwaitClosed")
         is_theirs = request.principal is None or is_same(sent.principal or starter, request.principal)
         if not (is_theirs or request.as_operator):
-            return Refused("only the sender of the message, or an operator, may withdraw it", NOT_SENDER)
+            return Rejection("only the sender of the message, or an operator, may withdraw it", NOT_SENDER)
         return None
 
     @property
@@ -357,17 +357,17 @@ class Inbox:
         return copy_with(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
 
 
-def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> SentMessage | Refused:
+def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> SentMessage | Rejection:
     """Read a message to a conversation, even if it was accepted before.
 
     It is `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text.
     """
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     if len(values) != 1:
-        return Refused(f"{SEND} takes one object, not {len(values)}")
+        return Rejection(f"{SEND} takes one object, not {len(values)}")
     fields = _fields(values[0], "text")
-    if isinstance(fields, Refused):
+    if isinstance(fields, Rejection):
         return fields
     message_id, mode, by, message = (
         fields.get("message_id"),
@@ -375,18 +375,18 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
         read_sender(fields),
         _message(fields.get("text"), fields.get("parts")),
     )
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
     if message_id is not None and not is_message_id(message_id):
         return _NO_ID
-    if isinstance(message, Refused):
+    if isinstance(message, Rejection):
         return message
     principal = principal_of(fields, tenant)
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     size = size_of(message)
     if size > MAX_MESSAGE_BYTES:
-        return Refused(f"the message is {size:,} bytes of JSON, and has at most {MAX_MESSAGE_BYTES:,}")
+        return Rejection(f"the message is {size:,} bytes of JSON, and has at most {MAX_MESSAGE_BYTES:,}")
     if fault := _option_fault(mode, fields.get(ADMIT)):
         return fault
     size += size_of(principal) if principal else 0
@@ -396,28 +396,28 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     return _refuse_without_room(sent, inbox)
 
 
-def _option_fault(mode: Any, admit: Any) -> Refused | None:
+def _option_fault(mode: Any, admit: Any) -> Rejection | None:
     if mode is not None and mode not in get_args(Mode):
-        return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
+        return Rejection(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
     if admit is not None and not isinstance(admit, bool):
-        return Refused(f"`{ADMIT}` is true or false")
+        return Rejection(f"`{ADMIT}` is true or false")
     return None
 
 
-def _refuse_without_room(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
+def _refuse_without_room(sent: SentMessage, inbox: Inbox) -> SentMessage | Rejection:
     if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
-        return Refused(
+        return Rejection(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
         )
     return sent
 
 
-def read_remember(values: Sequence[Any]) -> str | Refused:
+def read_remember(values: Sequence[Any]) -> str | Rejection:
     """Read `{"message_id"}`, or the id alone."""
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     fields = _fields(values[0] if values else {}, "message_id", ("message_id",))
-    if isinstance(fields, Refused):
+    if isinstance(fields, Rejection):
         return fields
     message_id = fields.get("message_id")
     return message_id if message_id and is_message_id(message_id) else _NO_ID
@@ -427,91 +427,91 @@ def is_message_id(value: Any) -> TypeIs[str]:
     return isinstance(value, str) and len(value) <= MAX_MESSAGE_ID and is_writable(value)
 
 
-def _message(text: Any, parts: Any) -> Message | Refused:
+def _message(text: Any, parts: Any) -> Message | Rejection:
     if text is not None and not (isinstance(text, str) and is_writable(text)):
-        return Refused("`text` is a text")
+        return Rejection("`text` is a text")
     if parts is not None and not isinstance(parts, list):
-        return Refused("`parts` is an array of images and documents")
+        return Rejection("`parts` is an array of images and documents")
     texts = [{"type": "text", "text": text}] if text and text.strip() else []
     try:
         message = Message.model_validate({"role": "user", "parts": [*texts, *(parts or ())]})
     except (ValidationError, RecursionError):
-        return Refused(
+        return Rejection(
             '`parts` has objects such as {"type": "image", "media_type": "image/png", "data": ...}'
         )
     if not message.parts:
-        return Refused("`text` is a text that is not empty")
+        return Rejection("`text` is a text that is not empty")
     if not all(isinstance(part, USER_PARTS) for part in message.parts):
-        return Refused("`parts` has texts, images and documents only")
+        return Rejection("`parts` has texts, images and documents only")
     if len(message.attachments) > MAX_ATTACHMENTS:
-        return Refused(f"a message has at most {MAX_ATTACHMENTS} attachments")
+        return Rejection(f"a message has at most {MAX_ATTACHMENTS} attachments")
     fault = next((fault for each in message.attachments if (fault := attachment_fault(each))), None)
-    return Refused(fault) if fault else message
+    return Rejection(fault) if fault else message
 
 
-def read_withdraw(values: Sequence[Any], tenant: str | None = None) -> Withdrawal | Refused:
+def read_withdraw(values: Sequence[Any], tenant: str | None = None) -> Withdrawal | Rejection:
     """Read `{"message_id", "by", "principal", "as_operator"}`, or the id alone."""
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     if len(values) != 1:
-        return Refused(f"{WITHDRAW} takes one object, not {len(values)}")
+        return Rejection(f"{WITHDRAW} takes one object, not {len(values)}")
     fields = _fields(values[0], "message_id", ("message_id", "by", PRINCIPAL, AS_OPERATOR))
-    if isinstance(fields, Refused):
+    if isinstance(fields, Rejection):
         return fields
     message_id, by, principal = fields.get("message_id"), read_sender(fields), principal_of(fields, tenant)
     if not message_id or not is_message_id(message_id):
         return _NO_ID
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
-    if isinstance(principal, Refused):
+    if isinstance(principal, Rejection):
         return principal
     as_operator = fields.get(AS_OPERATOR)
     if as_operator is not None and not isinstance(as_operator, bool):
-        return Refused(f"`{AS_OPERATOR}` is true or false")
+        return Rejection(f"`{AS_OPERATOR}` is true or false")
     return Withdrawal(message_id, by, principal, as_operator is True)
 
 
-def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
+def read_interrupt(values: Sequence[Any]) -> Interruption | Rejection:
     """Read why the present turn, or a named turn, ends.
 
     It is `{"reason", "by", "turn_id"}`, a text, or nothing at all.
     """
     read = _reason_and_by(values, "turn_id")
-    if isinstance(read, Refused):
+    if isinstance(read, Rejection):
         return read
     turn_id = _field(values, "turn_id")
     if turn_id is not None and not (isinstance(turn_id, str) and 0 < len(turn_id) <= MAX_MESSAGE_ID):
-        return Refused(f"`turn_id` is a text of 1 to {MAX_MESSAGE_ID} characters")
+        return Rejection(f"`turn_id` is a text of 1 to {MAX_MESSAGE_ID} characters")
     return Interruption(*read, turn_id or "")
 
 
-def read_close(values: Sequence[Any]) -> Closing | Refused:
+def read_close(values: Sequence[Any]) -> Closing | Rejection:
     """Read `{"reason", "by"}`, a text, or nothing at all: why the conversation ends."""
     read = _reason_and_by(values)
-    return read if isinstance(read, Refused) else Closing(*read)
+    return read if isinstance(read, Rejection) else Closing(*read)
 
 
-def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] | Refused:
+def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] | Rejection:
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     fields = _fields(values[0] if values else {}, "reason", ("reason", "by", *more))
-    if isinstance(fields, Refused):
+    if isinstance(fields, Rejection):
         return fields
     reason, by = fields.get("reason") or "", read_sender(fields)
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
     if not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS and is_writable(reason)):
-        return Refused(f"`reason` is a text of at most {_MAX_REASON_CHARS:,} characters")
+        return Rejection(f"`reason` is a text of at most {_MAX_REASON_CHARS:,} characters")
     return reason, by
 
 
-def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, Any] | Refused:
+def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, Any] | Rejection:
     if not isinstance(value, dict):
         return {text: value}
     fields = cast("dict[str, Any]", value)
     unknown = [name for name in fields if name not in known]
     if unknown:
-        return Refused(
+        return Rejection(
             f"there is no field {echo(unknown[0])}; known are {', '.join(f'`{name}`' for name in known)}"
         )
     return fields

@@ -27,7 +27,7 @@ from sojourn.contracts.message import (
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import SET_ASIDE
-from sojourn.core.awaits.envelope import Refused, read_sender, read_text
+from sojourn.core.awaits.envelope import Rejection, read_sender, read_text
 from sojourn.values.text import clip, echo
 from sojourn.values.undecodable import first_undecodable
 
@@ -201,28 +201,28 @@ class SetAsideRequest:
         return Message(role="system", parts=[OtherPart.model_validate({"type": SET_ASIDE, **given})])
 
 
-def read_set_aside(values: Sequence[Any]) -> SetAsideRequest | Refused:
+def read_set_aside(values: Sequence[Any]) -> SetAsideRequest | Rejection:
     """Read `{"message", "tool_call_id", "reason", "by"}`."""
     if unread := first_undecodable(values):
-        return Refused(unread.reason)
+        return Rejection(unread.reason)
     value = values[0] if len(values) == 1 else None
     if not isinstance(value, dict):
-        return Refused(
+        return Rejection(
             f"{SET_ASIDE} takes one object, with `message`, the number of a message of the transcript"
         )
     fields = cast("dict[str, Any]", value)
     unknown = next((name for name in fields if name not in _FIELDS), None)
     if unknown is not None:
         known = ", ".join(f"`{name}`" for name in _FIELDS)
-        return Refused(f"{SET_ASIDE} does not know {echo(unknown)}; it takes {known}")
+        return Rejection(f"{SET_ASIDE} does not know {echo(unknown)}; it takes {known}")
     by, reason = read_sender(fields), read_text(fields, "reason")
-    if isinstance(by, Refused):
+    if isinstance(by, Rejection):
         return by
-    if isinstance(reason, Refused):
+    if isinstance(reason, Rejection):
         return reason
     found = _target(fields)
     if found is None:
-        return Refused(
+        return Rejection(
             "`message` is the number of a message of the transcript, and `tool_call_id` the id of a call in it"
         )
     return SetAsideRequest(*found, clip(reason, _MAX_REASON_CHARS), by)

@@ -11,7 +11,7 @@ from sojourn.contracts.awaits import Await, PlannerQuestion, PlannerWait
 from sojourn.contracts.run import ForkedFrom
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.kinds import KINDS, KINDS_BY_NAME, format_wait, read_answer
 from sojourn.core.awaits.steering import refuse_ignored_fields
 from sojourn.core.awaits.waits import Repeated, Waits
@@ -39,11 +39,11 @@ def test_a_wait_is_answered_once(record: type[Await]) -> None:
     kind, sample = KINDS[record], SAMPLES[record]
     waits, _ = Waits().opened(sample.wait)
     answer = waits.read(kind.name, sample.answer, "update")
-    assert not isinstance(answer, Refused | Repeated), answer
+    assert not isinstance(answer, Rejection | Repeated), answer
     waits, _ = waits.answered(answer)
     assert isinstance(waits.read(kind.name, sample.answer, "update"), Repeated)
     other = waits.read(kind.name, sample.other, "update")
-    assert isinstance(other, Refused)
+    assert isinstance(other, Rejection)
     assert other.kind == "AwaitClosed"
 
 
@@ -55,7 +55,7 @@ def test_only_its_own_message_answers_a_wait(record: type[Await]) -> None:
     for name, kind in KINDS_BY_NAME.items():
         if kind.record is not record:
             refused = waits.read(name, SAMPLES[kind.record].answer, "update")
-            assert isinstance(refused, Refused)
+            assert isinstance(refused, Rejection)
             assert KINDS[record].name in refused.reason
 
 
@@ -65,7 +65,7 @@ def test_nothing_repeats_an_answer_that_was_not_given(record: type[Await]) -> No
     waits = Waits().opened(SAMPLES[record].wait)[0].closed("w")
     for name, kind in KINDS_BY_NAME.items():
         refused = waits.read(name, SAMPLES[kind.record].answer, "update")
-        assert isinstance(refused, Refused), kind.record.kind
+        assert isinstance(refused, Rejection), kind.record.kind
         assert refused.kind == "AwaitClosed"
 
 
@@ -149,7 +149,7 @@ def test_no_planner_reads_the_answer_to_a_call() -> None:
     question = PlanOutcome(await_=SAMPLES[KINDS_BY_NAME[PROVIDE_CLARIFICATION].record].wait)
     confirmation = SAMPLES[KINDS_BY_NAME[PROVIDE_CONFIRMATION].record]
     decided = read_answer(confirmation.wait, confirmation.answer)
-    assert not isinstance(decided, Refused)
+    assert not isinstance(decided, Rejection)
     with pytest.raises(TypeError, match="no planner reads a Decided"):
         state.answered(question, decided)
 

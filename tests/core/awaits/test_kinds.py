@@ -6,7 +6,7 @@ from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, E
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import KINDS, digest_of_answer, kind_of, read_answer
 from sojourn.core.awaits.principals import write_principal
@@ -44,7 +44,7 @@ def nested(depth: int) -> object:
 
 
 def reason(judged: object) -> str:
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, Rejection)
     assert judged.kind == "InvalidAnswer"
     return judged.reason
 
@@ -215,7 +215,9 @@ def test_a_malformed_form_raises_nothing(subtests: pytest.Subtests) -> None:
     for form, takes in rows:
         with subtests.test(form=form, takes=takes):
             assert isinstance(read_answer(planners(form), {"answer": {"a": 1}}), Clarified)
-            assert isinstance(read_answer(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
+            assert isinstance(
+                read_answer(tools(form), {"answer": {"a": 1}}), Clarified if takes else Rejection
+            )
 
 
 # Decisions.
@@ -310,7 +312,7 @@ def test_results_are_bounded_together(letter: str) -> None:
     size = len(letter.encode())
     for count, taken in ((MAX_RESULT_BYTES // size - 100, True), (MAX_RESULT_BYTES // size, False)):
         judged = read_answer(OUTSIDE, {"results": [{"tool_call_id": "c1", "result": letter * count}]})
-        assert isinstance(judged, Supplied if taken else Refused)
+        assert isinstance(judged, Supplied if taken else Rejection)
 
 
 def test_the_refusal_of_a_large_message_says_what_to_send_instead() -> None:
@@ -362,7 +364,7 @@ def test_an_answer_that_cannot_be_written_repeats_nothing() -> None:
 
 def test_a_refusal_is_one_short_printable_line() -> None:
     """A refusal's reason, which may repeat what was sent, is shortened and has no control characters."""
-    refused = Refused("a\x1b[31m\n\ud800\u202e" + "b" * 1_000)
+    refused = Rejection("a\x1b[31m\n\ud800\u202e" + "b" * 1_000)
     assert len(refused.reason) < 500
     assert refused.reason.isprintable()
     assert refused.reason.endswith("b…")

@@ -10,7 +10,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.run_policy import RunPolicy, SessionPolicy
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.principals import (
     MAX_ASKERS,
     acting_principal,
@@ -73,8 +73,8 @@ def test_a_sender_that_nobody_can_be_is_refused(subtests: pytest.Subtests) -> No
     ]
     for value in rows:
         with subtests.test(str(value)):
-            assert isinstance(principal_of({"principal": value}, "acme"), Refused)
-            assert isinstance(read_send([{"text": "hi", "principal": value}], Inbox(), "acme"), Refused)
+            assert isinstance(principal_of({"principal": value}, "acme"), Rejection)
+            assert isinstance(read_send([{"text": "hi", "principal": value}], Inbox(), "acme"), Rejection)
 
 
 def test_a_message_without_a_sender_is_as_before():
@@ -189,7 +189,7 @@ def test_whether_a_message_admits_its_sender_is_true_or_false():
         False,
         False,
     ]
-    assert isinstance(read_send([{"text": "hi", "admit": "false"}], Inbox()), Refused)
+    assert isinstance(read_send([{"text": "hi", "admit": "false"}], Inbox()), Rejection)
 
 
 def test_every_sender_of_a_turns_messages_has_asked_for_it():

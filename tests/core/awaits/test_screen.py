@@ -14,7 +14,7 @@ from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.tool_call import CallEdit
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.awaits.disclosure import disclose, signal_line
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.kinds import MAX_SHOWN, Details, kind_of
 from sojourn.core.awaits.steering import ResumeRequest, read_resume
 from sojourn.core.awaits.waits import Repeated
@@ -191,7 +191,7 @@ def test_a_shortened_call_is_not_approved_from_the_screen() -> None:
     assert whole == """temporal workflow query --workflow-id run-1 --type approval --input '"confirm-c1"'"""
     assert "d1" not in approve
     assert sent(deny)[2]["payload_digest"] == "d1"
-    assert isinstance(opened(confirm(payload=long, payload_digest="d1")).read(*sent(approve)[1:]), Refused)
+    assert isinstance(opened(confirm(payload=long, payload_digest="d1")).read(*sent(approve)[1:]), Rejection)
     assert "3,800 characters left out" in details("run-1", outside("c1", payload=long))
     hidden = confirm(payload=long).model_copy(update={"id": "\u200b"})
     assert """--input '"\\u200b"'""" in details("run-1", hidden)
@@ -290,7 +290,7 @@ def test_each_command_answers_its_wait(wait) -> None:
         waits = CurrentWaits()
         waits.add(wait)
         _, name, value = sent(line)
-        assert not isinstance(waits.read(name, value), Refused | Repeated)
+        assert not isinstance(waits.read(name, value), Rejection | Repeated)
 
 
 def test_the_command_of_a_pause_resumes() -> None:

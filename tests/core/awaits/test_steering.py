@@ -10,7 +10,7 @@ from sojourn.contracts.wire_names import (
     RESUME,
     STOP_ASKING,
 )
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.steering import (
     PauseRequest,
     ResumeRequest,
@@ -29,7 +29,7 @@ def resume(*values):
 
 
 def reason(judged: object) -> str:
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, Rejection)
     assert judged.kind == "InvalidAnswer"
     return judged.reason
 
@@ -83,7 +83,7 @@ def test_messages_are_bounded_together() -> None:
 def test_only_a_paused_run_is_resumed() -> None:
     """A resume of a run that is not paused is refused as `AwaitNotOpen`, whatever it holds."""
     for values in ([], [{"messages": ["x"]}], [5]):
-        assert read_resume(values, is_paused=False) == Refused("the run is not paused", "AwaitNotOpen")
+        assert read_resume(values, is_paused=False) == Rejection("the run is not paused", "AwaitNotOpen")
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_only_a_positive_integer_numbers_a_signal(subtests: pytest.Subtests) -> 
     for number in rows:
         with subtests.test(number=number):
             assert read_pause([{"number": number}]) == PauseRequest("", None)
-            assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)
+            assert isinstance(read_resume([{"number": number}], is_paused=False), Rejection)

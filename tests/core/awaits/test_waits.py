@@ -16,7 +16,7 @@ from sojourn.contracts.tool_spec import ShownTool
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
@@ -47,7 +47,7 @@ def opened(*waits) -> CurrentWaits:
 def answer(waits: CurrentWaits, kind: str = PROVIDE_CLARIFICATION, **sent):
     """Send an answer, and apply it if it is accepted."""
     judged = waits.read(kind, sent)
-    if not isinstance(judged, Refused | Repeated):
+    if not isinstance(judged, Rejection | Repeated):
         waits.take(judged)
     return judged
 
@@ -84,7 +84,7 @@ def test_a_new_answer_without_an_id_needs_to_be_the_only_wait() -> None:
     answer = {"answer": "s-1"}
     alone, several = opened(QUESTION), opened(QUESTION, confirm("c1"), outside("c2"))
     assert alone.read(PROVIDE_CLARIFICATION, answer, "update") == Clarified("q", "s-1", None)
-    refused = Refused("name the wait by its `id`; open: q, confirm-c1, out")
+    refused = Rejection("name the wait by its `id`; open: q, confirm-c1, out")
     assert several.read(PROVIDE_CLARIFICATION, answer, "update") == refused
     assert several.read(PROVIDE_CLARIFICATION, answer, "accepted") == Clarified("q", "s-1", None)
     results = {"results": [{"tool_call_id": "c2", "result": 1}]}
@@ -96,7 +96,7 @@ def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
     waits = opened(*(confirm(f"c{n}") for n in range(6)))
     refused = waits.read(PROVIDE_CONFIRMATION, {"approved": True})
     listed = ", ".join(f"confirm-c{n}" for n in range(5))
-    assert refused == Refused(f"name the wait by its `id`; open: {listed} ...")
+    assert refused == Rejection(f"name the wait by its `id`; open: {listed} ...")
     assert waits.read(PROVIDE_CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
 
 
@@ -112,7 +112,7 @@ def test_an_answer_is_an_object() -> None:
         (value, kind, form, found)
         for kind, form in kinds
         for value in values
-        if (found := opened(QUESTION).read(kind, value)) != Refused(f"an answer is an object: {form}")
+        if (found := opened(QUESTION).read(kind, value)) != Rejection(f"an answer is an object: {form}")
     ] == []
 
 
@@ -136,7 +136,7 @@ def test_an_answer_finds_an_open_wait_of_its_kind(subtests: pytest.Subtests) -> 
         with subtests.test(kind=kind, id=id, reason=reason, refusal=refusal):
             waits = opened(QUESTION, confirm("c1"))
             sent = {"id": id, "answer": "x", "approved": True, "results": []}
-            assert waits.read(kind, sent) == Refused(reason, refusal)
+            assert waits.read(kind, sent) == Rejection(reason, refusal)
 
 
 @pytest.mark.parametrize("name", ["int", "x" * 120])
@@ -165,7 +165,7 @@ def test_an_answer_sent_again_changes_nothing() -> None:
     assert answer(waits, id="q", answer="first") == Clarified("q", "first", None)
     assert answer(waits, id="q", answer="first", by="ana") == Repeated("q")
     for late in ({"answer": "second"}, {"declined": True}, {}):
-        assert answer(waits, id="q", **late) == Refused(
+        assert answer(waits, id="q", **late) == Rejection(
             "q was answered before, or is given up", "AwaitClosed"
         )
     assert waits.open == {}
@@ -227,7 +227,7 @@ def test_a_decision_names_the_arguments_that_were_seen(subtests: pytest.Subtests
                 assert isinstance(judged, Decided) is is_taken
                 if not is_taken:
                     approved = str(decision["approved"]).lower()
-                    assert judged == Refused(
+                    assert judged == Rejection(
                         "a decision names the arguments that were seen: look at them, and send "
                         f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
                         "NotBound",
@@ -238,7 +238,7 @@ def test_a_decision_names_the_arguments_that_were_seen(subtests: pytest.Subtests
                 other = waits.read(
                     PROVIDE_CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel
                 )
-                assert other == Refused("confirm-c1 is about other arguments than those of this digest")
+                assert other == Rejection("confirm-c1 is about other arguments than those of this digest")
 
 
 def test_a_decision_with_another_field_decides_nothing(subtests: pytest.Subtests) -> None:
@@ -257,7 +257,7 @@ def test_a_decision_with_another_field_decides_nothing(subtests: pytest.Subtests
                 for strict in (True, False):
                     waits = opened(SEEN.model_copy(update={"strict": strict}))
                     judged = waits.read(PROVIDE_CONFIRMATION, decision, "signal")
-                    assert isinstance(judged, Refused) is strict
+                    assert isinstance(judged, Rejection) is strict
                     if strict:
                         known = "with the arguments as they are" if name == "arguments" else f'know "{name}"'
                         assert known in judged.reason
@@ -278,7 +278,7 @@ def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
     refused = "confirm-c1 was about other arguments than those of this digest"
     for channel in ("update", "signal"):
         judged = waits.read(PROVIDE_CONFIRMATION, {**sent, "payload_digest": "d2"}, channel)
-        assert judged == Refused(refused, "AwaitClosed")
+        assert judged == Rejection(refused, "AwaitClosed")
     for digest in ({}, {"payload_digest": "d1"}):
         assert isinstance(waits.read(PROVIDE_CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (
             how != "expired"
@@ -389,7 +389,7 @@ def test_a_call_is_not_answered_twice() -> None:
     waits = opened(outside("c1", "c2"))
     supply(waits, c1=1)
     for _ in range(2):
-        assert supply(waits, c2=2, c1="other") == Refused("call c1 was answered before", "AwaitClosed")
+        assert supply(waits, c2=2, c1="other") == Rejection("call c1 was answered before", "AwaitClosed")
         assert waits.checked("out", "c1", GOOD)
     assert supply(waits, c2=2) == Supplied("out", {"c2": {"result": 2}}, None)
 
@@ -450,7 +450,7 @@ def test_a_late_result_of_an_expired_call_is_refused() -> None:
     """A call that expired stays answered while other calls of the wait are open."""
     waits = opened(outside("c1", "c2"))
     assert waits.checked("out", "c1", ToolResult(error=ToolError.new("late", code="timeout")))
-    assert supply(waits, c1=1) == Refused("call c1 was answered before", "AwaitClosed")
+    assert supply(waits, c1=1) == Rejection("call c1 was answered before", "AwaitClosed")
     assert supply(waits, c2=1) == Supplied("out", {"c2": {"result": 1}}, None)
 
 
@@ -467,7 +467,7 @@ def test_a_new_answer_has_each_name_once() -> None:
     """A text of JSON in which a name stands twice is refused; what a history has accepted is read as it was."""
     sent = {"id": "q", "answer": '{"site": "a", "site": "b"}'}
     judged = opened(QUESTION).read(PROVIDE_CLARIFICATION, sent, "update")
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, Rejection)
     assert "'site' is given twice" in judged.reason
     for channel in ("signal", "accepted"):
         assert isinstance(opened(QUESTION).read(PROVIDE_CLARIFICATION, sent, channel), Clarified)

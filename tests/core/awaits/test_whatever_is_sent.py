@@ -20,7 +20,7 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
-from sojourn.core.awaits.envelope import Channel, Refused
+from sojourn.core.awaits.envelope import Channel, Rejection
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.factories import input_response
 from sojourn.core.awaits.steering import (
@@ -139,7 +139,7 @@ def waits() -> CurrentWaits:
     return made
 
 
-def check_refusal(refused: Refused) -> None:
+def check_refusal(refused: Rejection) -> None:
     assert 0 < len(refused.reason) < 500
     assert refused.reason.isprintable()
     assert refused.kind in ("InvalidAnswer", "AwaitClosed", "AwaitNotOpen", "NotBound")
@@ -174,7 +174,7 @@ def test_whatever_is_sent_as_an_answer_is_judged(value: object) -> None:
 def check_judgement(kind: str, channel: Channel, value: object) -> None:
     open_waits = waits()
     judged = open_waits.read(kind, value, channel)
-    if isinstance(judged, Refused):
+    if isinstance(judged, Rejection):
         check_refusal(judged)
         return
     assert isinstance(
@@ -191,7 +191,7 @@ def check_judgement(kind: str, channel: Channel, value: object) -> None:
         encode_readable(judged.results)
     else:
         assert judged.await_id not in open_waits.open
-        assert isinstance(open_waits.read(kind, value, channel), Repeated | Refused) or not value.get("id")
+        assert isinstance(open_waits.read(kind, value, channel), Repeated | Rejection) or not value.get("id")
 
 
 @settings(deadline=None)
@@ -206,11 +206,11 @@ def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
     for judged, taken in (
         (read_pause(values), PauseRequest),
         (read_resume(values, is_paused=True), ResumeRequest),
-        (read_resume(values, is_paused=False), Refused),
+        (read_resume(values, is_paused=False), Rejection),
         (read_release(values), Released),
         (read_set_aside(values), SetAsideRequest),
     ):
-        if isinstance(judged, Refused):
+        if isinstance(judged, Rejection):
             check_refusal(judged)
             continue
         assert isinstance(judged, taken)

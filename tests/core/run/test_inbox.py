@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import Message, Principal
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import (
     MAX_WAITING,
     MAX_WAITING_BYTES,
@@ -145,7 +145,7 @@ def test_a_message_is_withdrawn_by_its_sender_while_it_waits(request_: Withdrawa
 )
 def test_a_withdrawal_that_cannot_be_read_is_refused(values: list[object]):
     """A field that is misspelt, or of another type, is no reason to guess."""
-    assert isinstance(read_withdraw(values), Refused)
+    assert isinstance(read_withdraw(values), Rejection)
 
 
 def test_a_withdrawal_is_an_object_or_an_id():

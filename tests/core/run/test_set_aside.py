@@ -5,7 +5,7 @@ import pytest
 from sojourn import Message, ToolRequest, ToolResult
 from sojourn.contracts.message import CompactionPart, ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.contracts.run import RunInput
-from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.set_aside import (
     MAX_SET_ASIDE,
     SetAsideRequest,
@@ -147,7 +147,7 @@ def test_a_request_is_read(subtests: pytest.Subtests) -> None:
             if isinstance(read, SetAsideRequest):
                 assert found == read
             else:
-                assert isinstance(found, Refused)
+                assert isinstance(found, Rejection)
                 assert read in found.reason
 
 
