@@ -17,7 +17,7 @@ from sojourn.contracts.dispatch import Dispatch, ForkedStep
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PolicyDecision, RunContext
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run_policy import Limits
+from sojourn.contracts.run_policy import ApprovalPolicy, Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -154,12 +154,20 @@ class Dispatcher:
         """Whether the run may ask a person about a call."""
         return self.limits.interrupts_allowed and self.limits.approval.asks
 
+    @property
+    def _approval(self) -> ApprovalPolicy:
+        # A planner that cannot answer beside its step lets messages wait.
+        approval, agent = self.limits.approval, self.app.agent(self.run.agent_id)
+        if approval.on_message != "answer" or getattr(agent and agent.planner, "answers_while_waiting", True):
+            return approval
+        return approval.model_copy(update={"on_message": "wait"})
+
     async def asking(self, call: ToolRequest, made: Dispatch, tool: AnyTool, *, is_always: bool) -> Dispatch:
         """Return the dispatch of a call that needs a person's approval."""
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
-        approval = self.limits.approval
+        approval = self._approval
         if approvers_of(tool.spec, approval, payload) is None:
             return Dispatch(kind="answered", result=deny(call, NO_APPROVER))
         confirm = confirmation_of(

@@ -152,12 +152,8 @@ class PlanActivity:
             is_local = agent.local and is_quick(agent.id, took)
             if info.is_local:
                 outcome = local_outcome(task, outcome, took)
-        if (outcome.final or outcome.failure) and not task.conversation:
-            self.transcripts.drop(key)
-        else:
-            self.transcripts.keep(
-                key, [*messages, *_assistant_messages(outcome)], plan=task.plan, attempt=info.attempt
-            )
+        if not task.interim_for:  # nothing of such a plan is in the transcript
+            self._keep(key, task, outcome, messages, info.attempt)
         self._first_time.mark_planned(key[1], outcome)
         changes: dict[str, Any] = {"local": True} if is_local else {}
         if task.opens and task.parent is None and self._app.visibility_of(agent.id) == "subject":
@@ -170,6 +166,17 @@ class PlanActivity:
             changes |= {"policy": policy, "attempt": info.attempt}
         outcome = outcome.recorded()
         return outcome.model_copy(update=changes) if changes else outcome
+
+    def _keep(
+        self, key: Key, task: PlanTask, outcome: PlanOutcome, messages: list[Message], attempt: int
+    ) -> None:
+        """Cache the transcript for the next plan, if there is one."""
+        if (outcome.final or outcome.failure) and not task.conversation:
+            self.transcripts.drop(key)
+        else:
+            self.transcripts.keep(
+                key, [*messages, *_assistant_messages(outcome)], plan=task.plan, attempt=attempt
+            )
 
     def _picture_reader(self, runs: Collection[str]) -> ArtifactReader:
         return lambda ref: PICTURES.read(ref, runs, partial(storage_of, self._app))

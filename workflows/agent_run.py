@@ -66,6 +66,7 @@ from .continue_as_new import (
 )
 from .conversation import Conversation
 from .current_state import CurrentState, patched, tells_doubt
+from .interim import InterimAnswers
 from .message_handlers import MessageHandlers
 from .notices import Notices
 from .open_awaits import OpenAwaits
@@ -135,6 +136,7 @@ class AgentRun(RunQueries, MessageHandlers):
             forked,
             opening_bytes,
         )
+        self._interim = InterimAnswers(self.current, self.awaits, self._clock, self._transcript)
         self._observer = Observer()
         self._is_answered = True
         """Whether a plan has the answer of the last turn, and not the run itself."""
@@ -338,20 +340,25 @@ class AgentRun(RunQueries, MessageHandlers):
         elif not is_stopped():
             step.open_external(calls, plan.external)
 
-        def is_over() -> bool:
-            return not step.only_waits
+        def only_waits() -> bool:
+            return step.only_waits and not self._interim.is_answering
 
-        go_on = partial(self._go_on, plan, None, is_over, step)
+        self._interim.begin(plan, step)
+        go_on = partial(self._go_on, plan, None, lambda: not only_waits(), step)
         if len(calls) == 1 and self._clock.active.budget is None:
             # The usual step: a task for its only call would be a needless cost.
-            step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, go_on)
-            self._settle(plan, [await step.carry_out(*calls[0])])
+            step.go_on = ContinueWhileCallsWait(only_waits, go_on)
+            result = await step.carry_out(*calls[0])
+            await self._interim.end()
+            self._settle(plan, [result])
             return
-        step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, None)
+        step.go_on = ContinueWhileCallsWait(only_waits, None)
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
             await self._finish_calls(tasks, step.go_on, go_on)
+            await self._interim.end()
         except asyncio.CancelledError:
+            await self._interim.end()
             self._clock.add(step.child_active_time())
             self._settle(plan, _results(calls, tasks, step))
             raise
@@ -470,7 +477,11 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._transcript.stored_segments
 
     def _messages(self) -> Iterable[bytes]:
-        return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]
+        state = self._state
+        return [
+            *self._transcript,
+            *map(encode, (*state.new, *self._interim.messages, *state.resume_messages)),
+        ]
 
 
 def _read_opening(values: Sequence[Any]) -> RunInput | Continuation | Exception:

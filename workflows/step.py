@@ -22,7 +22,7 @@ from temporalio.exceptions import (
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
-from sojourn.contracts.tasks import ToolTask
+from sojourn.contracts.tasks import PlanOutcome, ToolTask
 from sojourn.contracts.tool_call import Approval, CallEdit, InputRequired, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
@@ -53,6 +53,7 @@ from sojourn.core.run.outcomes import correct_result, unusable_result
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status
+from sojourn.core.run.transcript import for_planner
 from sojourn.search_attributes import attributes_of
 from sojourn.telemetry.observer import Observer
 from sojourn.values.undecodable import Undecodable
@@ -202,6 +203,19 @@ class StepExecution:
             yield
         finally:
             self._waiting -= 1
+
+    def results_so_far(self, plan: PlanOutcome) -> list[ToolResult]:
+        """Return a result of every call of the plan.
+
+        A call that waits for an approval has a placeholder.
+        """
+        results = [
+            self._answers.get(call.tool_call_id) or outcomes.awaits_approval(call)
+            if index < len(plan.dispatches)
+            else not_executed(call, plan.refused, limits_of(self._policy))
+            for index, call in enumerate(plan.calls)
+        ]
+        return [for_planner(outcomes.by_reference(result)) for result in results]
 
     # Carry out.
 

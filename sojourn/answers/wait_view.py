@@ -262,7 +262,7 @@ class WaitView(_Shape):
     stop_asking: str = ""
     """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
     on_message: str = ""
-    """What a message of the user does to an approval: `wait`, or `deny`, with the message as the reason."""
+    """What becomes of a message of the user: it waits (`wait`), is answered at once (`answer`), or denies the call, as the reason (`deny`)."""
     form: dict[str, Any] | None = None
     """JSON Schema of an answer by field; null if the answer is a text."""
     missing_fields: list[str] = []

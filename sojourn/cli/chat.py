@@ -220,9 +220,9 @@ class TerminalChat:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, wait: WaitView, line: str) -> None:
-        denies = wait.on_message == "deny" and wait.run_id == self._session.run.id
-        if wait.call and denies and decision_in(line) is None and not is_full(line):
-            await self._send(line)  # the run denies the call, with the message as the reason
+        takes = wait.on_message in ("answer", "deny") and wait.run_id == self._session.run.id
+        if wait.call and takes and decision_in(line) is None and not is_full(line):
+            await self._send(line)  # the run answers it, or denies the call with it as the reason
             return
         given = self._decision(wait, line) if wait.call else parse_answer(wait, line)
         if given is not None:

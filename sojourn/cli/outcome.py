@@ -14,7 +14,7 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import list_waits, to_json
 from sojourn.contracts.attachment import file_name
-from sojourn.contracts.event import TurnFailedEvent, wait_in
+from sojourn.contracts.event import InterimAnswerEvent, TurnFailedEvent, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import TurnEnd, is_turn_end
 from sojourn.values.text import count_noun
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sojourn.client.access import Access
     from sojourn.client.run import Run
     from sojourn.client.session import SessionTurn
+    from sojourn.contracts.run import RunOutput
     from sojourn.contracts.tool_result import Artifact
     from sojourn.timeline import Call, Timeline
 
@@ -45,14 +46,18 @@ def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
         raise CommandError(
             f"the turn failed: {visible(str(error), keep='')}", code=error.code, turn_id=ended.turn_id
         )
-    output = ended.output
+    return _print_output(ended.output, as_json=as_json)
+
+
+def _print_output(output: "RunOutput", *, as_json: bool) -> int:
     print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
     return OK
 
 
 async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = False) -> int:
     """Follow the turn of a message, print its answer, and return the exit code."""
-    before = [] if patient else open_waits(await turn.run.status())
+    status = await turn.run.status()
+    before = [] if patient or status.answering else open_waits(status)
     if before and not await _has_ended(turn):
         raise waits_error(turn.run, before)
     async with aclosing(turn.events(children=True, earlier=True)) as events:
@@ -61,6 +66,11 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = Fal
                 if turn.message_id in event.message_ids:
                     return print_turn(event, as_json=as_json)
                 continue
+            if isinstance(event, InterimAnswerEvent) and event.message_id == turn.message_id:
+                if event.output is not None:
+                    return _print_output(event.output, as_json=as_json)
+                if not patient:
+                    raise waits_error(turn.run, open_waits(await turn.run.status()))
             wait = None if patient else wait_in(event)
             if wait is None:
                 continue
@@ -72,8 +82,11 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = Fal
 
 
 async def _has_ended(turn: "SessionTurn") -> bool:
-    ended = [each.message_ids async for each in turn.run.events(follow=False) if is_turn_end(each)]
-    return any(turn.message_id in message_ids for message_ids in ended)
+    async for each in turn.run.events(follow=False):
+        is_answered = isinstance(each, InterimAnswerEvent) and each.message_id == turn.message_id
+        if is_answered or (is_turn_end(each) and turn.message_id in each.message_ids):
+            return True
+    return False
 
 
 def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:

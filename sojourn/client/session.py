@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from temporalio.service import RPCError
 
@@ -21,6 +21,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import (
     ConversationBranchedEvent,
     Event,
+    InterimAnswerEvent,
     MessageReceivedEvent,
     MessageWithdrawnEvent,
     TurnStartedEvent,
@@ -138,7 +139,8 @@ class SessionTurn:
     ) -> AsyncGenerator[Event]:
         """Yield the events of the message and of its turn.
 
-        The last one is the turn's `turn_completed` or `turn_failed`, or the message's `message_withdrawn`.
+        The last one is the turn's `turn_completed` or `turn_failed`, or the message's `message_withdrawn`, or the `interim_answer` of a
+        message that was answered while approvals of its turn are open.
 
         Args:
             children: Include the events of child runs, as `Run.events`.
@@ -157,8 +159,13 @@ class SessionTurn:
             if is_mine or about or is_end or earlier or self._is_withdrawal(event):
                 yield event
             ends = is_turn_end(event) and event.run_id == self.run.id
-            if (is_mine and ends) or self._is_withdrawal(event):
+            if (is_mine and ends) or self._is_withdrawal(event) or self._is_interim_answer(event):
                 return
+
+    def _is_interim_answer(self, event: Event) -> TypeGuard[InterimAnswerEvent]:
+        if not isinstance(event, InterimAnswerEvent) or event.message is None:
+            return False
+        return event.message_id == self.message_id and event.run_id == self.run.id
 
     def _is_withdrawal(self, event: Event) -> bool:
         is_mine = isinstance(event, MessageWithdrawnEvent) and event.message_id == self.message_id
@@ -181,12 +188,16 @@ class SessionTurn:
     async def result(self) -> RunOutput:
         """Return the answer of the turn that took the message.
 
+        If the message was answered alone, while approvals of that turn were open, return that answer.
+
         Raises:
             RunFailed: The turn failed, and the conversation continues; or the message was withdrawn (`withdrawn` is the `code`); or the run was canceled or terminated before an
                 answer; or the conversation reached a limit, whose name is the `code`, before the turn began.
         """
         async for event in self.events():
             if event.type == "turn_completed":
+                return event.output
+            if self._is_interim_answer(event) and event.output is not None:
                 return event.output
             if event.type == "turn_failed":
                 raise RunFailed(

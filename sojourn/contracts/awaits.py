@@ -186,7 +186,7 @@ class AwaitConfirmation(Record):
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
     on_message: str = "wait"
-    """What a message of the user does to it in a conversation: `wait`, or `deny`."""
+    """What becomes of a message of the user in a conversation: it waits (`wait`), is answered at once (`answer`), or denies the call (`deny`)."""
 
     @property
     def summary(self) -> str:

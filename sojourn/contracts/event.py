@@ -64,6 +64,8 @@ class PlanStartedEvent(BaseEvent):
     """The planner began a plan."""
 
     type: Literal["plan_started"] = "plan_started"
+    interim_for: str = ""
+    """The message that the plan answers while approvals are open; empty for every other plan."""
 
 
 class PlannerNoteEvent(BaseEvent):
@@ -377,6 +379,26 @@ class TurnSteeredEvent(_OfTurn):
     type: Literal["turn_steered"] = "turn_steered"
 
 
+class InterimAnswerEvent(BaseEvent):
+    """A message was answered while approvals of its turn are open, or could not be; the turn goes on."""
+
+    type: Literal["interim_answer"] = "interim_answer"
+    message_id: str
+    """The message."""
+    message: Message | None = None
+    """The answer, which ends the reply to the message; None if there is none, and the turn's next plan reads the message."""
+    error: ToolError | None = None
+    """Why there is no answer."""
+
+    @property
+    def output(self) -> RunOutput | None:
+        """The answer as an output, or None if there is none.
+
+        It has no figures: those of the turn include them.
+        """
+        return self.message and RunOutput(run_id=self.run_id, agent_id=self.agent_id, final=self.message)
+
+
 class TurnCompletedEvent(_OfTurn):
     """A turn of a conversation ended with an answer."""
 
@@ -555,6 +577,7 @@ Event: TypeAlias = (
     | ConversationBranchedEvent
     | TurnStartedEvent
     | TurnSteeredEvent
+    | InterimAnswerEvent
     | TurnCompletedEvent
     | TurnFailedEvent
     | MemoryChangedEvent

@@ -101,7 +101,7 @@ class Finalize(Record):
 
     reason: str
     """`max_tool_calls` `max_tool_rounds` `failure_streak` `retries_stopped` `loop` `time_budget` `max_tokens` `max_cost`
-    `missing_fields` `history`; an open set.
+    `missing_fields` `history`; an open set. `approval_open`: the turn goes on, and only this plan may do nothing but answer a message.
     """
     message: str
     """The reason for a person: a sentence, or a block that also says what can be done."""

@@ -410,6 +410,8 @@ class RunStatus(Record):
     """In a conversation: turns that have ended."""
     queued: int = 0
     """In a conversation: messages that wait for their turn."""
+    answering: str = ""
+    """In a conversation: the message that is being answered while approvals are open; empty if there is none."""
     notes: list[str] = []
     """The last 20 notes."""
     safeguards: Safeguards | None = None

@@ -42,8 +42,11 @@ _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everyt
 StopAsking = Literal["turn", "run", "never"]
 """Time for which an approval of a whole tool holds."""
 
-OnMessage = Literal["wait", "deny"]
+OnMessage = Literal["wait", "answer", "deny"]
 """What a message to the conversation does to an open approval."""
+
+_PRECEDENCE: dict[OnMessage, int] = {"wait": 0, "answer": 1, "deny": 2}
+"""Of two policies, the higher one counts: `wait` is the default, and says nothing."""
 
 _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 
@@ -115,8 +118,9 @@ class ApprovalPolicy(Declaration):
     """Roles that may decide too after `escalate_after`."""
 
     on_message: OnMessage = "wait"
-    """What a message of the user does while an approval is open: with `wait` it waits for its turn, with `deny` it denies the
-    call, as the reason, and joins the present turn, whose planner then answers it.
+    """What a message of the user does while an approval is open: with `wait` it waits for its turn; with `answer` the planner answers it
+    at once, the approval stays open, and the turn goes on knowing both; with `deny` it denies the call, as the reason, and joins the
+    present turn, whose planner then answers it.
     """
 
     @model_serializer(mode="wrap")
@@ -164,7 +168,7 @@ class ApprovalPolicy(Declaration):
             approvals=max(self.approvals, other.approvals),
             escalate_after=self.escalate_after,
             escalate_to=self.escalate_to,
-            on_message="deny" if "deny" in (self.on_message, other.on_message) else "wait",
+            on_message=max(self.on_message, other.on_message, key=_PRECEDENCE.__getitem__),
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:

@@ -86,6 +86,8 @@ class PlanTask(Record):
     """When set, the planner may only answer or fail."""
     correction: str | None = None
     """Why the last plan was refused."""
+    interim_for: str = ""
+    """The message that the plan answers while approvals of a step are open; empty for every other plan. It may only answer."""
     memory: dict[str, Any] = {}
     """The run's memory, when it is small, or the task is that of a local activity."""
     asks_memory: bool = False

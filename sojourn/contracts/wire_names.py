@@ -221,6 +221,7 @@ PATCHES: Final = {
     "history-limit": 1,
     "interrupted-plan-stays": 1,
     "large-inputs-in-turn": 1,
+    "message-answers": 5,
     "message-denies": 5,
     "overtime-asks-nobody": 1,
     "released-as-seen": 4,

@@ -130,6 +130,8 @@ class Flow:
     """A planner made by `flow` from a function, for `Agent(planner=...)`."""
 
     reads_set_aside = True
+    answers_while_waiting = False
+    """A flow follows from the results of its steps, and one of them is missing while a message is answered."""
 
     def __init__(self, function: FlowFunction, options: FlowOptions) -> None:
         self.__doc__ = function.__doc__

@@ -69,9 +69,11 @@ MESSAGE_EDITED = "message_edited"
 def needs_answer(status: RunStatus) -> bool:
     """Return whether a run or a child run of it waits for an answer.
 
-    While the planner plans, it may have read the messages that close its questions.
+    While the planner plans, it may have read the messages that close its questions, and while it answers a message, the run does more
+    than wait.
     """
-    return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")
+    is_planning = status.phase in ("planning", "finalizing") or bool(status.answering)
+    return bool(status.awaits or status.child_awaits) and not is_planning
 
 
 QUIET = 0.1

@@ -91,6 +91,8 @@ async def read_plans(histories: Sequence[WorkflowHistory], converter: DataConver
         made = fold.feed(record)
         transcript.feed(record, made)
         results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}
+        if fold.is_beside_step:
+            continue
         if isinstance(record.value, PlanTask):
             given[record.id] = (_knowing(record.value, memory), transcript.last_planner_input())
         elif isinstance(record.value, PlanOutcome) and not record.value.overtime:

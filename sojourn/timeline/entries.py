@@ -16,6 +16,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     BaseEvent,
     Event,
+    InterimAnswerEvent,
     LimitReachedEvent,
     MessageReceivedEvent,
     PolicyDecisionEvent,
@@ -186,6 +187,8 @@ class UserMessage(Entry):
     """Whether a turn has taken it."""
     is_behind: bool = False
     """Whether a turn was under way, or another message waited, when it was accepted."""
+    reply: InterimAnswerEvent | None = None
+    """Its answer while approvals of the turn were open, or why there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,8 @@ class Plan(Entry):
     kind: ClassVar[str] = "plan"
     number: int
     """Number of the plan in this timeline, from 1."""
+    interim_for: str = ""
+    """The message that it answers while approvals are open; empty for every other plan."""
     ended_at: datetime | None = None
     message: Message | None = None
     """The planner's message: its answer, or its calls."""

@@ -72,6 +72,7 @@ _OF_CONVERSATION = (
     events.MessageWithdrawnEvent,
     events.TurnStartedEvent,
     events.TurnSteeredEvent,
+    events.InterimAnswerEvent,
     events.TurnCompletedEvent,
     events.TurnFailedEvent,
 )
@@ -125,6 +126,8 @@ class Timeline:
         """Messages that no turn has taken, by id."""
         self.taken: dict[str, str] = {}
         """By message id: the user turn that took it."""
+        self.answered: dict[str, events.InterimAnswerEvent] = {}
+        """By message id: its answer, or that it has none, while approvals of its turn were open."""
         self.open_waits: dict[str, OpenWait] = {}
         """By the id of the wait, oldest first."""
         self._waiting: dict[str, Call | WaitEntry] = {}
@@ -416,6 +419,18 @@ class Timeline:
         if turn := self._turn_at_work(event):
             self._take(turn, event)
 
+    def _answer_message(self, event: events.InterimAnswerEvent) -> None:
+        """Take the answer to a message of a turn that goes on, or that there is none."""
+        self._end_plan(event.time)
+        self.answered[event.message_id] = event
+        _trim(self.answered, self._most_records)
+        turn = self._turn_at_work(event)
+        for entry in turn.entries if turn else ():
+            if isinstance(entry, UserMessage) and entry.message_id == event.message_id:
+                entry.reply = event
+                self._touch(entry)
+        self._note(event)
+
     def _take(
         self, turn: UserTurn, event: events.TurnStartedEvent | events.TurnSteeredEvent
     ) -> list[UserMessage]:
@@ -472,6 +487,8 @@ class Timeline:
         self._end_plan(event.time)
         self._plans += 1
         self._plan = Plan(key=f"e-{event.event_id}", **_place(event), number=self._plans)
+        if isinstance(event, events.PlanStartedEvent):
+            self._plan.interim_for = event.interim_for
         self._add(self._plan, self._turn_at_work(event))
         return self._plan
 
@@ -717,6 +734,7 @@ class Timeline:
         events.TurnFailedEvent: _end_turn,
         events.TurnStartedEvent: _start_turn,
         events.TurnSteeredEvent: _steer,
+        events.InterimAnswerEvent: _answer_message,
         events.UsageEvent: _use,
     }
     """The method that takes an event, by the event's class. `wait_in` takes waits."""

@@ -10,11 +10,15 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
+from sojourn import Principal
+from sojourn.asgi import create_app
 from sojourn.console.page import Visit
 from sojourn.errors import RunError
 from sojourn.network import http_client
 from sojourn.reader import live_timeline, read_conversation
 from tests.console.office import office
+from tests.http.conftest import listening
+from tests.workflows.test_message_answers import Planner, app_of
 from workflows import history_budget
 
 __all__ = ["office"]
@@ -137,6 +141,29 @@ async def test_an_approval_is_decided_in_its_place(console, visit, talk, script)
     await expect(page.locator(".ask .outcome")).to_contain_text("Approved by local")
     await expect(page.locator(".ask pre")).to_contain_text('"disk": "a"')
     await expect(page.locator(".turn").last.locator(".prose")).to_have_text("wiped a")
+
+
+async def test_a_message_is_answered_above_the_open_approval(serve, status_when, visit):
+    """The page says that messages are answered meanwhile; the answer is above the card, which still decides on the call."""
+    app = app_of(Planner())
+    client = await serve(app)
+    session = client.session("test.agent", "asked", principal=Principal(subject="local"))
+    await session.send("wipe")
+    await status_when(session.run, lambda status: status.awaits)
+    async with listening(create_app(app, client=client)) as url:
+        page = await visit(f"{url}/talk/test.agent/asked")
+        await expect(page.locator(".ask .hint").first).to_have_text(
+            "Messages are answered meanwhile, and decide nothing."
+        )
+        await send(page, "why?")
+        turn = page.locator(".turn")
+        await expect(turn.locator(".prose")).to_have_text("on why?")
+        await expect(turn.locator(".said, .answer, .ask")).to_have_text(
+            [re.compile("wipe"), re.compile(r"why\?"), re.compile(r"on why\?"), re.compile("disk")]
+        )
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(turn.locator(".prose").last).to_contain_text("why? | on why?")
+        await expect(page.locator(".ask .outcome")).to_contain_text("Approved by local")
 
 
 async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk):

@@ -700,6 +700,33 @@ async def deny_by_message(run: Run) -> None:
     await run.close()
 
 
+async def ask_meanwhile(run: Run) -> None:
+    """Send messages while a call waits: one that is answered, two of which the second queues, one that gets no answer; then approve."""
+    await run.send({"text": "wipe", "message_id": "wipe"})
+    (wait,) = await run.until_waiting()
+    await say(run, "why?", by="ana")
+    other = await run.send({"text": "who?", "message_id": "who?"})
+    await say(run, "when?")
+    await SessionTurn(run, other).result()
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    await handle.signal("send", {"text": "fail", "message_id": "fail"})
+    async for event in run.events():
+        if event.type == "interim_answer" and event.error is not None:
+            break
+    await run.approve(wait)
+    await say(run, "last")
+    await run.close()
+
+
+def answer_meanwhile(turn: Turn) -> PlanResult:
+    """Answer the last message of the user while the call waits, but not one that is to fail; else tell all of them."""
+    said = [message.text for message in turn.messages if message.role == "user"]
+    if turn.finalize is not None and said[-1] == "fail":
+        return calls(call("add", a=1, b=2))
+    usage = Usage(input_tokens=3, output_tokens=1, model="m")
+    return PlanResult.final(f"on {said[-1]}" if turn.finalize else " ".join(said), usage=usage)
+
+
 async def withdraw(run: Run) -> None:
     """Withdraw messages behind a question, of each mode, one twice and one that has a turn; then the only one while paused."""
     await run.send({"text": "first", "message_id": "first"})
@@ -1010,6 +1037,12 @@ SCENARIOS = {
         ],
         policy=ASKING.model_copy(update={"approval": ApprovalPolicy(on_message="deny")}),
         deed=deny_by_message,
+        conversation=True,
+    ),
+    "answered_meanwhile_conversation": Scenario(
+        [calls(call("wipe", "w1", disk="a"), call("add", "c1", a=1, b=2)), *[answer_meanwhile] * 5],
+        policy=ASKING.model_copy(update={"approval": ApprovalPolicy(on_message="answer")}),
+        deed=ask_meanwhile,
         conversation=True,
     ),
     "withdrawn_conversation": Scenario(

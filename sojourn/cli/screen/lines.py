@@ -18,6 +18,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     ConversationBranchedEvent,
     Event,
+    InterimAnswerEvent,
     LimitReachedEvent,
     MemoryChangedEvent,
     MessageReceivedEvent,
@@ -249,6 +250,13 @@ def _completion_lines(event: RunCompletedEvent | TurnCompletedEvent) -> list[Lin
     return text_lines(output.text + limit, "bold green", "= ")
 
 
+def _interim_lines(event: InterimAnswerEvent) -> list[Line]:
+    if event.message is not None:
+        return text_lines(event.message.text, "green", "= ")
+    why = f": {plain(str(event.error), 300)}" if event.error else ""
+    return [Line(f"· no answer while calls wait for approval{why}", "yellow")]
+
+
 def _failure_lines(
     event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent,
 ) -> list[Line]:
@@ -280,6 +288,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "message_received": _message_lines,
     "message_withdrawn": _withdrawal_lines,
     "conversation_branched": _branch_lines,
+    "interim_answer": _interim_lines,
     "turn_completed": _completion_lines,
     "turn_failed": _turn_failed,
     "run_completed": _completion_lines,

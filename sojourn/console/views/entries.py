@@ -124,6 +124,9 @@ def _note_of_run(event: events.Event) -> NoteText:
         case events.ApprovalEscalatedEvent(confirmation=call):
             to = f" to {' or '.join(call.escalate_to)}" if call.escalate_to else ""
             return NoteText("note", f"Escalated{to}")
+        case events.InterimAnswerEvent(error=error):
+            title = "Not answered while calls wait" if error else "Answered while calls wait"
+            return NoteText("note", title, str(error) if error else "")
         case events.AwaitAnsweredEvent(text=text, by=by):
             return NoteText("note", describe_verdict(event).capitalize(), text or "", by or "")
         case _:
@@ -314,6 +317,8 @@ def note_line(note: Note) -> str:
             return text
         case events.MessageWithdrawnEvent():
             return "a queued message was withdrawn"
+        case events.InterimAnswerEvent(error=error) if error:
+            return "The message could not be answered yet. The agent reads it once the call is decided."
         case RunPausedEvent(text=text):
             return _with("paused", text)
         case RunResumedEvent(text=text):

@@ -40,6 +40,7 @@ from sojourn.contracts.tasks import ApproverTask, EditTask, PlanOutcome, PlanTas
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
 from sojourn.contracts.wire_names import CHILD_SPENT, PLAN, READ_BRANCH
+from sojourn.core.history.fold_interim import InterimFold
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
@@ -85,6 +86,7 @@ class Fold:
         self._fold = FoldState(run_id)
         self._step = StepFold(self._fold)
         self._waits = WaitFold(self._fold, self._step)
+        self._interim = InterimFold(self._fold)
         self._limit: Finalize | None = None
         """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
         self._chain = 0
@@ -151,8 +153,16 @@ class Fold:
     def state(self) -> RunState:
         return self._fold.state
 
+    @property
+    def is_beside_step(self) -> bool:
+        """Whether the last record belongs to a plan beside a step.
+
+        The plan answers a message while approvals are open. The transcript has nothing of it.
+        """
+        return self._interim.has_last
+
     def feed(self, record: HistoryRecord) -> list[Event]:
-        self._now = record.time
+        self._now, self._interim.has_last = record.time, False
         return [
             event.model_copy(update={"event_id": self.place_of(record, k)})
             for k, event in enumerate(self._readers.get(record.kind, _no_events)(record))
@@ -199,6 +209,7 @@ class Fold:
     def _read_started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
         self._waits.is_branch_read = False
+        self._interim.begin_execution()
         if isinstance(record.value, Continuation) and (branch := record.value.branch):
             self._take_over(record.value)
             state = self._fold.state
@@ -255,6 +266,8 @@ class Fold:
         task = record.value
         if isinstance(task, (ApproverTask, EditTask)):
             self._waits.judging[record.id] = task
+        elif isinstance(task, PlanTask) and task.interim_for:
+            yield from self._interim.begin(record, task)
         elif isinstance(task, PlanTask) and self._is_moving:
             self._is_moving = False
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
@@ -361,6 +374,9 @@ class Fold:
         self._fold.state = copy_with(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
+        if self._interim.ends(record):
+            yield from self._interim.end(record)
+            return
         opened = self._step.open.pop(record.of, None)
         if record.name == READ_BRANCH:
             self._waits.is_branch_read = self._fold.state.branching is not None
@@ -411,6 +427,9 @@ class Fold:
             yield from self._read_completed(record)
 
     def _read_failed(self, record: HistoryRecord) -> Iterator[Event]:
+        if self._interim.ends(record):
+            yield from self._interim.end(record)
+            return
         opened = self._step.open.pop(record.of, None)
         if record.name == READ_BRANCH:
             yield from self._waits.drop_branch(record)

@@ -30,7 +30,7 @@ from sojourn.core.run.outcomes import failure_result
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
-from sojourn.core.run.turns import receive_message
+from sojourn.core.run.turns import join_interim, receive_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import clip, readable
 from sojourn.values.wire import size_of
@@ -193,6 +193,7 @@ def _begin_anew(
     state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
 ) -> RunState:
     # The run has counted nothing yet, and holds no person's decisions.
+    state = join_interim(state)
     is_stopped = state.safeguards.finalize() is not None
     limit = state.limit if is_stopped else None
     notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None

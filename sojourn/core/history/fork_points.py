@@ -295,6 +295,8 @@ class ForkPoints:
             self.answered = self._point()
         elif record.kind.startswith("run_"):
             return
+        elif self.fold.is_beside_step:
+            self._take_interim()
         elif isinstance(record.value, PlanTask):
             self._is_in_step = False
         elif isinstance(record.value, PlanOutcome) and record.value.final and not self.fold.state.phase:
@@ -321,6 +323,11 @@ class ForkPoints:
         elif self._is_in_step and len(step.results) > self._results:
             self._results, self.step = len(step.results), self._point(step=step)
             self.last = self.step
+
+    def _take_interim(self) -> None:
+        """Take a point in a step, at which the run knows one message more."""
+        if self._is_in_step:
+            self.step = self.last = self._point(step=self.fold.step)
 
     def _point(self, *, waits_for: PlanOutcome | None = None, step: StepSoFar | None = None) -> ForkPoint:
         messages = tuple(self.transcript.messages)

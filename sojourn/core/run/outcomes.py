@@ -29,6 +29,7 @@ from sojourn.values.wire import MAX_FORMS_BYTES
 __all__ = [
     "attach_call",
     "attempt_failure_result",
+    "awaits_approval",
     "by_reference",
     "cancellation_result",
     "correct_result",
@@ -176,6 +177,12 @@ def cancellation_result(call: ToolRequest, reason: str | None) -> ToolResult:
 def interruption_result(call: ToolRequest) -> ToolResult:
     """Return the result of a call whose turn a message interrupted."""
     return failure_result(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
+
+
+def awaits_approval(call: ToolRequest) -> ToolResult:
+    """Return a placeholder for the result of a call that waits for an approval."""
+    message = "not carried out: it waits for the approval of a person, and may still be denied"
+    return failure_result(call, ToolError.new(message, code="awaiting_approval"))
 
 
 def overtime_result(call: ToolRequest) -> ToolResult:

@@ -37,6 +37,7 @@ from sojourn.core.run.effects import (
 )
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import BranchRequest, Inbox
+from sojourn.core.run.interim import InterimAnswer
 from sojourn.core.run.limits import (
     caps_left,
     exhausted_limit,
@@ -93,7 +94,7 @@ class RunState:
     Some fields grow. `waits` grows with every wait of the run: the digest of its answer (`answers`) and, of a
     confirmation, of its arguments (`payloads`); of an external wait the calls and their results (`parts`); and
     with every release (`releases`). `new` and `resume_messages` grow with messages that no planner has received
-    yet. All others are bounded: `calls` by 100, `notes` by 20, `artifacts` by 100 references, `memory` by 64 KB, `safeguards` by
+    yet, and `interim` with messages that are answered while a step waits. All others are bounded: `calls` by 100, `notes` by 20, `artifacts` by 100 references, `memory` by 64 KB, `safeguards` by
     their last records.
     """
 
@@ -149,6 +150,8 @@ class RunState:
     """In a conversation: the messages that wait, and those that are known."""
     taken: tuple[str, ...] = ()
     """In a conversation: the ids of the messages of the present turn."""
+    interim: tuple[InterimAnswer, ...] = ()
+    """In a conversation: messages that were answered while approvals of the present step are open. The next plan gets them."""
     partial: str = ""
     """The text that the last plan had streamed when it was canceled; empty once another begins."""
     sender: Principal | None = None

@@ -10,6 +10,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.disclosure import describe_files, disclose
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.payload.masking import hide_secrets
+from sojourn.core.run.interim import answering
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import add_totals, total_usage
 from sojourn.values.text import clip
@@ -44,6 +45,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         conversation=state.opening.conversation,
         turns=state.turns,
         queued=len(state.inbox.waiting),
+        answering=answering(state.interim),
         notes=list(state.notes),
         safeguards=state.safeguards.status(),
         started_at=state.began,

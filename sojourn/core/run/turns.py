@@ -4,6 +4,7 @@ These are pure transitions like those of `RunState`, which has what every run do
 """
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from functools import partial
 
 from sojourn.contracts.awaits import AwaitConfirmation
@@ -17,11 +18,14 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import SentMessage
+from sojourn.core.run.interim import MAX_FAULTS, InterimAnswer, answering, has_room, interim_messages
 from sojourn.core.run.limits import (
     IDLE_TIMEOUT,
     limit_error,
     session_end,
+    used_up_limit,
 )
+from sojourn.core.run.outcomes import correct_usage
 from sojourn.core.run.run_input import (
     MAX_VIEWERS,
     mark_of,
@@ -32,19 +36,25 @@ from sojourn.core.run.totals import (
     ActiveTime,
     RunTotals,
     add_totals,
+    add_usage,
 )
 from sojourn.core.run.transcript import reply
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import clip
 
 __all__ = [
+    "apply_interim",
+    "begin_interim",
     "close_question",
     "closing_output",
     "deny_by_message",
     "end_turn",
+    "fail_interim",
+    "find_interim",
     "interrupt_turn",
     "interruption_error",
     "is_in_turn",
+    "join_interim",
     "join_turn",
     "open_turn",
     "receive_message",
@@ -91,8 +101,9 @@ def open_turn(run: RunState, message_ids: Sequence[str] = ()) -> RunState:
 def join_turn(run: RunState, message_ids: Sequence[str] = ()) -> tuple[RunState, list[str]]:
     """Return the state with the messages that steer the present turn, and their ids.
 
-    They join the turn before its next plan.
+    They join the turn before its next plan, behind those that were answered while approvals were open.
     """
+    run = join_interim(run)
     inbox, steers = (
         run.inbox.taking(message_ids) if message_ids else run.inbox.steering(partial(_may_join, run))
     )
@@ -152,6 +163,83 @@ def deny_by_message(
     return copy_with(run, inbox=copy_with(run.inbox, waiting=waiting)), denials
 
 
+def find_interim(run: RunState, now: datetime) -> SentMessage | None:
+    """Return the message to answer while only approvals are open, or None.
+
+    All of the open waits have to be approvals whose policy says so. The message is the first one that waits for a turn and may join
+    the present one. Nothing begins in a run that is paused, or has used up a limit.
+    """
+    waits = run.waits.open.values()
+    lets = all(isinstance(wait, AwaitConfirmation) and wait.on_message == "answer" for wait in waits)
+    is_stopped = run.paused is not None or run.interrupted is not None or run.limit is not None
+    if not (waits and lets) or is_stopped or answering(run.interim) or run.active.is_used_up(now):
+        return None
+    if used_up_limit(run.policy, run.totals):
+        return None
+    found = next((sent for sent in run.inbox.waiting if sent.mode == "queue" and _may_join(run, sent)), None)
+    return found if found and has_room(run.interim) else None
+
+
+def begin_interim(run: RunState, message_id: str) -> RunState:
+    """Return the state in which a message that waited is being answered.
+
+    The message belongs to the present turn from here on.
+    """
+    inbox, found = run.inbox.taking([message_id])
+    interim = (*run.interim, *(InterimAnswer(sent) for sent in found))
+    return copy_with(
+        run, inbox=inbox, interim=interim, taken=(*run.taken, *(sent.message_id for sent in found))
+    )
+
+
+def apply_interim(run: RunState, plan: PlanOutcome) -> RunState:
+    """Return the state after a plan for the message that is being answered.
+
+    Only its answer, its usage and its notes count. A plan that does anything else is refused like any faulty plan.
+    """
+    usage = plan.usage and correct_usage(plan.usage)
+    totals = copy_with(run.totals, usage=add_usage(run.totals.usage, usage))
+    state = copy_with(run.with_notes(*plan.notes), totals=totals)
+    if plan.failure and not plan.fault:
+        return fail_interim(state)
+    answer = None if plan.calls or plan.await_ or plan.wait_ or plan.fault else plan.final
+    present = run.interim[-1]
+    if answer is not None:
+        ended = copy_with(present, answer=answer, is_over=True)
+        return copy_with(state, interim=(*run.interim[:-1], ended))
+    fault = plan.fault or "it does not answer the message"
+    refused = copy_with(present, fault=fault, faults=present.faults + 1)
+    state = copy_with(state.with_notes(f"planner fault: {fault}"), interim=(*run.interim[:-1], refused))
+    is_last = refused.faults > MAX_FAULTS or used_up_limit(state.policy, totals) is not None
+    return fail_interim(state) if is_last else state
+
+
+def fail_interim(run: RunState) -> RunState:
+    """Return the state in which the message gets no answer of its own.
+
+    The turn's next plan reads it.
+    """
+    failed = copy_with(run.interim[-1], is_over=True)
+    return copy_with(run, interim=(*run.interim[:-1], failed))
+
+
+def join_interim(run: RunState) -> RunState:
+    """Return the state in which the next plan gets what was said meanwhile.
+
+    That is the messages that were answered while approvals were open, with their answers.
+    """
+    if not run.interim:
+        return run
+    sent = [each.sent for each in run.interim]
+    return copy_with(
+        run,
+        interim=(),
+        sender=acting_principal(run.sender, *(each.principal for each in sent)),
+        askers=_with_senders(run.askers, sent),
+        new=(*run.new, *interim_messages(run.interim)),
+    )
+
+
 def withdraw_message(run: RunState, message_id: str) -> RunState:
     """Return the state without a message that waits.
 
@@ -201,6 +289,7 @@ def end_turn(run: RunState, failure: ToolError | None = None) -> RunState:
     The planner of the next turn learns why this one failed. If the turn was interrupted, it also
     gets the messages that no planner has seen, and the text that was streamed.
     """
+    run = join_interim(run)
     told = () if failure is None else (failure_notice(failure),)
     unseen = None
     if run.interrupted is not None:

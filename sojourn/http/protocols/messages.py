@@ -218,7 +218,7 @@ async def deliver_to_session(
 
     If a question is open, the message answers it. A call to approve is decided only by an answer that has the
     call's code, and only if `approves`: a person has written it. A person who gives no code may not have seen the
-    call, so the reply then displays the call; with `queues`, or if the call's policy lets messages deny it, the
+    call, so the reply then displays the call; with `queues`, or if by the call's policy a message is answered or denies it, the
     message goes to the run instead.
     """
     require(asking, "user")
@@ -332,12 +332,25 @@ async def _answer_open(
     for opened, view in named or views:
         may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)
         if view.call and not may_decide:
-            denies = view.on_message == "deny" and view.run_id == run_id
-            is_message = denies and not code and not read_verdict(message.text).is_approved
-            return None if queues or is_message else ReplyToken(run_id, opened.before)
+            return (
+                None
+                if queues or _is_message(view, run_id, message.text)
+                else ReplyToken(run_id, opened.before)
+            )
         await _submit(service, asking, view, message, run_id)
         return ReplyToken(run_id, opened.after)
     return None
+
+
+def _is_message(view: WaitView, run_id: str, text: str) -> bool:
+    """Return whether a text while a call waits is a message to the run.
+
+    The run answers it, or lets it deny the call.
+    """
+    verdict = read_verdict(text)
+    if view.run_id != run_id or verdict.code or verdict.is_approved:
+        return False
+    return view.on_message == "deny" or (view.on_message == "answer" and not verdict.is_plain)
 
 
 def _is_repeated(end: WaitEnd, view: WaitView, asking: Principal, message: IncomingMessage) -> bool:
@@ -372,17 +385,21 @@ async def answer_reply(
 ) -> ReplyToken | None:
     """Answer the wait at the end of a reply once, and return the next reply's token.
 
-    Return None if the reply had no wait, or the question has another answer and no wait is open. If one is open, the
+    Return None if the reply had no wait, or the question has another answer and no wait is open, or a message without a verdict is
+    answered while the call waits. If one is open, the
     answer came too late for the question that it is about: the next reply displays the open wait. `shown` is what
     the client has displayed of the reply, if the protocol knows it: a question that it does not end with is displayed again.
     """
-    await service.run(asking, previous.run_id)
+    run = await service.run(asking, previous.run_id)
     reply = await read(service, previous)
     view = reply.wait
     if view is None:
         return None
     verdict = read_verdict(message.text)
     names_another = view.call is not None and verdict.code not in ("", view.ref.code)
+    is_message = view.on_message == "answer" and _is_message(view, previous.run_id, message.text)
+    if is_message and (await run.status()).conversation:
+        return None
     if names_another or (shown is not None and not _ends_with(shown, chat_prompt(view))):
         return previous
     try:

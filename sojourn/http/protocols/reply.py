@@ -16,6 +16,7 @@ from sojourn.contracts.event import (
     ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
+    InterimAnswerEvent,
     MessageReceivedEvent,
     MessageWithdrawnEvent,
     UsageEvent,
@@ -200,7 +201,8 @@ class AgentReply:
             self._read(event)
         for change in changes if event.run_id == self.token.run_id else ():
             if isinstance(change.entry, Plan) and self._is_mine:
-                self._write(change.entry, change.kind)
+                if change.entry.interim_for in ("", self.token.message_id):
+                    self._write(change.entry, change.kind)
             elif isinstance(change.entry, End):
                 self._finish(change.entry)
         if self.state != "open":
@@ -227,7 +229,10 @@ class AgentReply:
             self.usage = Usage(
                 **{name: getattr(self.usage, name) + getattr(event.usage, name) for name in names}
             )
-        if self.is_task:
+        if isinstance(event, InterimAnswerEvent):
+            if event.message_id == self.token.message_id and event.output:
+                self.state, self.wait, self.output = "answered", None, event.output
+        elif self.is_task:
             if self.state in ("open", "asked"):
                 self.wait = next(iter(self.waits), None)
                 self.state = "asked" if self.wait else "open"

@@ -16,6 +16,7 @@ from sojourn.contracts.event import (
     ApprovalGivenEvent,
     AwaitAnsweredEvent,
     Event,
+    InterimAnswerEvent,
     MessageWithdrawnEvent,
     ToolResultReceivedEvent,
 )
@@ -104,6 +105,15 @@ class TurnStream:
     def _is_mine(self) -> bool:
         return self.message_id is None or self.message_id in self.tree.top.taken
 
+    def _is_answered_by(self, event: Event) -> bool:
+        """Return whether an event answers the message while approvals are open.
+
+        A client that decides on them with its request follows the turn to its end.
+        """
+        if not isinstance(event, InterimAnswerEvent) or event.message is None:
+            return False
+        return event.message_id == self.message_id and not self._begin.answers
+
     @property
     def _is_whole(self) -> bool:
         """Whether the events opened the open waits."""
@@ -139,6 +149,11 @@ class TurnStream:
                             yield self._see(delivery.event)
                             if self.is_ended:
                                 return
+                            if self._is_answered_by(delivery.event):
+                                status = await self.run.status()
+                                if waits := waits_of_status(status):
+                                    yield Blocked(waits, status)
+                                    return
                         looks, late = bool(self.tree.open_waits) or not self._is_mine, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:

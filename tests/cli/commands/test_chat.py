@@ -10,7 +10,17 @@ import uuid
 import pytest
 from pydantic import BaseModel
 
-from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    ApprovalPolicy,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    Toolset,
+    Turn,
+)
 from sojourn.contracts import RunInput
 from tests.cli.proxy import Line
 from tests.programs.terminal import Terminal
@@ -138,8 +148,13 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(serve, temporal_address, tmp_path):
-    agent = Agent("talk.agent", planner=plan, uses=[tools, clerks], policy=MAY_ASK)
+def policy() -> RunPolicy:
+    return MAY_ASK
+
+
+@pytest.fixture
+async def desk(serve, temporal_address, tmp_path, policy):
+    agent = Agent("talk.agent", planner=plan, uses=[tools, clerks], policy=policy)
     client = await serve(App(agents=[agent, clerk]))
     env = {
         "TEMPORAL_ADDRESS": temporal_address,
@@ -310,6 +325,31 @@ async def test_the_last_line_says_what_the_next_line_does(desk):
     await terminal.shows(f"paused; it goes on with: sojourn resume {desk.session.run.id}")
     await desk.session.run.resume()
     await terminal.shows("idle · Ctrl-D leaves$")
+    terminal.type("\x04")
+    await terminal.end()
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    "policy", [RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(on_message="answer"))]
+)
+async def test_a_line_that_is_no_decision_is_answered_while_an_approval_is_open(desk):
+    """Here and by `sojourn send --wait`; the call waits on, and `y` runs it."""
+    terminal = await desk.terminal()
+    terminal.type("restart s-3\r")
+    await terminal.shows(r"decides it: y, n or a, and any other is a message")
+    terminal.type("why so\r")
+    await terminal.shows("= 2: why so")
+    words = ("send", *desk.words[1:], "and when", "--wait")
+    sent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sojourn", *words),
+        env={**os.environ, **desk.env},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert (await sent.communicate())[0] == b"3: and when\n"
+    await terminal.shows("= 3: and when")
+    terminal.type("y\r")
+    await terminal.shows(r"← talk.tools.restart")
     terminal.type("\x04")
     await terminal.end()
 

@@ -40,7 +40,7 @@ const settled = async () => {
 };
 const does = {
   send: (text) => chat.sendMessage({ id: `m-${++count}`, role: "user", parts: [{ type: "text", text }] }),
-  decide: (card, approved) => chat.addToolApprovalResponse({ id: cards()[card].approval.id, approved }),
+  decide: (card, approved) => chat.addToolApprovalResponse({ id: cards().at(card).approval.id, approved }),
   edit: (messageId, text) => chat.sendMessage({ messageId, text }),
   regenerate: () => chat.regenerate(),
   resume: () => chat.resumeStream(),

@@ -3,7 +3,15 @@
 import os
 
 from pydantic import BaseModel
-from sojourn import Agent, App, ModelPlanner, RunPolicy, ToolFailed, Toolset
+from sojourn import (
+    Agent,
+    App,
+    ApprovalPolicy,
+    ModelPlanner,
+    RunPolicy,
+    ToolFailed,
+    Toolset,
+)
 
 
 class Order(BaseModel):
@@ -44,6 +52,11 @@ assistant = Agent(
         instructions="Answer questions about orders. Look up what you pay back. Be brief.",
     ),
     uses=[orders],
-    policy=RunPolicy(interrupts_allowed=True, max_tokens=100_000),
+    # While a refund waits for a person, the model goes on answering messages.
+    policy=RunPolicy(
+        interrupts_allowed=True,
+        max_tokens=100_000,
+        approval=ApprovalPolicy(on_message="answer"),
+    ),
 )
 app = App(name="my_project", agents=[assistant])

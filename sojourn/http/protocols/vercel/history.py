@@ -4,7 +4,7 @@ The replies are folded from the encoder's chunks, as `useChat` does it, since a 
 that the streams gave.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Any
 
@@ -26,7 +26,7 @@ from pydantic_ai.ui.vercel_ai.response_types import (
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, TurnStartedEvent
+from sojourn.contracts.event import AwaitAnsweredEvent, Event, PlanStartedEvent, TurnStartedEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
@@ -56,6 +56,8 @@ class ChatHistory:
         """The reply under way."""
         self._texts: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
+        self._earlier: list[dict[str, Any]] = []
+        """Calls that wait on in a later reply, which shows their cards."""
 
     def say(self, message_id: str, message: Message) -> None:
         """Add a message of the user.
@@ -64,6 +66,18 @@ class ChatHistory:
         """
         parts = _parts(message, self._run_id, self._prefix)
         self.messages.append({"id": message_id, "role": "user", "parts": parts})
+
+    def divide(self, message_id: str, calls: Collection[str]) -> None:
+        """Begin the reply to a message that is answered while calls wait.
+
+        It comes behind the reply that has had the cards of the calls.
+        """
+        said = [each for each in self.messages if each["id"] == message_id]
+        self.messages = [each for each in self.messages if each["id"] != message_id]
+        self.end()
+        self.messages += said
+        self.begin(f"{ANSWER}{message_id}")
+        self._earlier += [self._calls.pop(call_id) for call_id in calls if call_id in self._calls]
 
     def begin(self, reply_id: str) -> None:
         """Begin a reply, once the one before has ended."""
@@ -125,6 +139,9 @@ class ChatHistory:
     def _settle(self, call_id: str, **fields: Any) -> None:
         if call_id in self._calls:
             self._calls[call_id].update(fields)
+        for call in self._earlier if "approval" not in fields else ():
+            if call["toolCallId"] == call_id:
+                call.update(fields)
 
 
 async def read_history(run: Run, feeds: Feeds, prefix: str) -> list[dict[str, Any]]:
@@ -182,6 +199,11 @@ def _divide(
 ) -> None:
     """Add what people said, and begin the reply to it."""
     event = seen.event
+    if isinstance(event, PlanStartedEvent) and event.interim_for:
+        waiting = [call.id for call in encoder.native.timeline.calls if call.is_waiting]
+        history.divide(event.interim_for, waiting)
+        encoder.begin_reply(f"{ANSWER}{event.interim_for}")
+        encoder.native.started.difference_update(waiting)
     said = [entry for entry, kind in seen.changes if isinstance(entry, UserMessage) and kind == "taken"]
     is_start = isinstance(event, TurnStartedEvent) and bool(event.message_ids)
     if question or is_start:

@@ -25,6 +25,7 @@ from sojourn.http.protocols.waits import waits_of_status
 from sojourn.http.routes.parameters import AgentId, Serving, problems
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
+from sojourn.timeline import Plan
 
 __all__ = ["routes"]
 
@@ -107,6 +108,8 @@ async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
     turn, (message_id, *_) = next(((turn, ids) for turn, ids in reversed(turns) if ids), (None, ("",)))
     if turn is None:
         return None
+    interim = [each.interim_for for each in turn.entries if isinstance(each, Plan) and each.interim_for]
+    message_id = interim[-1] if interim else message_id
     delivery = tree.delivered.get(message_id)
     begin = Begin(delivery.before if delivery else "", message_id)
     answered = [

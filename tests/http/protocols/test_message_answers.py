@@ -1,0 +1,101 @@
+"""A message that is answered while an approval is open, by every protocol: its reply is that answer, and the call waits on."""
+
+import uuid
+
+import pytest
+
+from sojourn import Principal
+from sojourn.asgi import create_app
+from sojourn.network import http_client
+from tests.http.conftest import listening
+from tests.http.every_protocol import PROTOCOLS, say
+from tests.workflows.test_message_answers import Planner, app_of, done
+
+LOCAL = Principal(subject="local")
+"""Who asks without an authentication."""
+
+
+@pytest.fixture
+async def served(serve):
+    """An agent that answers messages while it waits for an approval, its service, and a client of both."""
+    done.clear()
+    app = app_of(Planner())
+    client = await serve(app)
+    async with (
+        listening(create_app(app, client=client)) as url,
+        http_client(base_url=url, timeout=60) as http,
+    ):
+        yield client, http, url
+
+
+async def test_a_message_is_answered_by_every_protocol(served, subtests):
+    """The call waits as before, a second message is answered too, and the decision has what was said in its turn."""
+    client, http, _ = served
+
+    async def ask(name: str) -> None:
+        session_id = uuid.uuid4().hex
+        session = client.session("test.agent", session_id, principal=LOCAL)
+        first = await session.send("wipe")
+        (wait,) = await session.run.until_waiting()
+        for n, text in enumerate(("why disk a?", "and when?")):
+            request = say(
+                name, text, session_id=session_id, message_id=f"m-{session_id}-{n}", agent_id="test.agent"
+            )
+            answer = await http.request(
+                request.method, request.path, headers=request.headers, json=request.body
+            )
+            assert answer.status_code in (200, 201), answer.text
+            assert f"on {text}" in answer.text
+            assert [each.id for each in (await session.status()).awaits] == [wait.id]
+        await session.run.approve(wait, by="bo")
+        assert "why disk a? | on why disk a? | and when? | on and when?" in (await first.result()).text
+
+    for name in PROTOCOLS:
+        with subtests.test(name):
+            await ask(name)
+
+
+async def test_use_chat_goes_on_in_the_newest_card(served, start):
+    """A message while a card is open has its answer and the card below it; a press on that one runs the call, and a loaded page is the same."""
+    _, _, url = served
+
+    async def page(*steps, load: bool = False):
+        made = await start("chat.mjs", f"{url}/vercel/test.agent", "chat-1", steps=steps, load=load)
+        return [await made.line() for _ in steps]
+
+    known = await page(["send", "wipe"], ["send", "why?"])
+    last = known[-1]["messages"][-1]
+    assert [part["text"] for part in last["parts"] if part["type"] == "text"] == ["on why?"]
+    (card,) = [part for part in last["parts"] if part.get("approval")]
+    assert (card["state"], card["input"], done) == ("approval-requested", {"disk": "a"}, [])
+    loaded = await page(["look"], ["send", "who?"], ["decide", -1, True], ["send", "more"], load=True)
+    assert [message["id"] for message in loaded[0]["messages"]] == ["m-1", "answer-m-1", "m-2", "answer-m-2"]
+    assert [
+        bool(part.get("approval")) for part in loaded[0]["messages"][-1]["parts"] if "toolCallId" in part
+    ] == [True]
+    (card,) = [part for part in loaded[2]["messages"][-1]["parts"] if part.get("approval")]
+    assert (card["state"], card["output"], done) == ("output-available", "wiped a", ["a"])
+    told = [part["text"] for part in loaded[2]["messages"][-1]["parts"] if part["type"] == "text"]
+    assert told[0] == "on who?"
+    assert told[-1].startswith("wipe | calls | wiped a, b | why? | on why? | who? | on who? | ")
+    assert [part["text"] for part in loaded[3]["messages"][-1]["parts"] if part["type"] == "text"] == ["more"]
+    resumed = await page(["resume"], load=True)
+    assert [message["id"] for message in resumed[0]["messages"]][-1] == "answer-m-4"
+    assert not any(each.get("error") for each in (*known, *loaded, *resumed))
+
+
+async def test_a_chat_that_sends_its_answer_back_asks_too(served):
+    """By OpenAI's responses a text without a verdict is a message, and `yes` runs the call."""
+    client, http, _ = served
+    body = {"model": "test.agent", "input": "wipe"}
+    first = (await http.post("/openai/v1/responses", json=body)).json()
+    said = {"model": "test.agent", "input": "why?", "previous_response_id": first["id"]}
+    second = (await http.post("/openai/v1/responses", json=said)).json()
+    assert second["output"][0]["content"][0]["text"] == "on why?"
+    assert done == []
+    yes = {"model": "test.agent", "input": "yes", "previous_response_id": first["id"]}
+    last = (await http.post("/openai/v1/responses", json=yes)).json()
+    text = last["output"][0]["content"][0]["text"]
+    assert text.startswith("wipe | calls | wiped a, b | why? | on why?")
+    assert done == ["a"]
+    del client
