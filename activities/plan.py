@@ -22,7 +22,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.attachments import Attachments, RunAttachments, runs_read_by
+from sojourn.attachments import Attachments, RunAttachments, fork_origins, runs_read_by
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.contracts.attachment import AttachmentRecord
@@ -184,7 +184,8 @@ class PlanActivity:
     def _file_reader(self, run_id: str, origin: str) -> AttachmentReader:
         async def read(file: AttachmentRecord) -> bytes:
             stored = Attachments(activity.client(), storage_of(self._app))
-            return await RunAttachments(stored, runs_read_by(run_id, origin)).read(file)
+            origins = fork_origins(activity.client(), run_id, origin)
+            return await RunAttachments(stored, runs_read_by(run_id, origin), origins).read(file)
 
         return read
 

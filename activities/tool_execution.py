@@ -24,6 +24,7 @@ from sojourn.attachments import (
     Attachments,
     CallAttachments,
     RunAttachments,
+    fork_origins,
     runs_read_by,
     with_files_attached,
 )
@@ -258,8 +259,9 @@ class ToolExecution:
     def _prepared(self, call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         if not self._spec.attachments:
             return self._tool.prepare(call.payload, call, meta)
-        runs = runs_read_by(self._info.workflow_id or "", self._task.key_run_id)
-        source = RunAttachments(self._stored, runs)
+        run_id, origin = self._info.workflow_id or "", self._task.key_run_id
+        origins = fork_origins(activity.client(), run_id, origin)
+        source = RunAttachments(self._stored, runs_read_by(run_id, origin), origins)
         with offering_attachments(self._task.attachments, source) as offered:
             known = {"known_attachments": [*offered.values()]}
             return self._tool.prepare(call.payload, call, meta.model_copy(update=known))

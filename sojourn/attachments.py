@@ -11,10 +11,13 @@ import base64
 import hashlib
 import itertools
 import mimetypes
+import os
+import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
     Callable,
     Collection,
     Iterable,
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, TypeGuard
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 from temporalio.client import Client
@@ -33,6 +37,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
     StorageDriverWorkflowInfo,
 )
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.contracts.attachment import (
     MAX_ATTACHMENTS,
@@ -49,7 +54,9 @@ from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.errors import ArtifactNotFound, InvalidInput
+from sojourn.errors import ArtifactNotFound, InvalidInput, StorageUnavailable
+from sojourn.logs.values import describe_error
+from sojourn.search_attributes import FORK_OF
 from sojourn.storage import codec_for, held_open, load_bytes, store_bytes
 
 __all__ = [
@@ -61,8 +68,10 @@ __all__ = [
     "attachments_in",
     "comparable",
     "describe_file",
+    "fork_origins",
     "guessed_type",
     "in_chunks",
+    "owner_of_schedule",
     "part_of",
     "runs_read_by",
     "with_files_attached",
@@ -79,6 +88,8 @@ _MANIFEST = b"sojourn/attachment"
 """Encoding of a manifest. Nothing that a client uploads is stored with it."""
 
 _CHUNK = b"binary/plain"
+
+_log = structlog.get_logger("sojourn.storage")
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,10 @@ def _claim_of(reference: str) -> dict[str, str]:
         raise InvalidInput(f"{reference[:80]!r} is not the reference of an upload") from error
 
 
+Origins = Callable[[], Awaitable[Collection[str]]]
+"""Returns further runs whose files a run reads, if those that are known do not have a file."""
+
+
 class Attachments:
     """Stores and reads the files of one namespace.
 
@@ -171,6 +186,7 @@ class Attachments:
 
         Raises:
             InvalidInput: The file is too large, its type is not accepted, or there is no storage.
+            StorageUnavailable: The storage cannot be written now.
         """
         name = file_name(name)
         kind = media_type_of(media_type or guessed_type(name))
@@ -186,9 +202,9 @@ class Attachments:
             async for chunk in _regrouped(chunks):
                 size += len(chunk)
                 if size > self.limits.max_bytes:
-                    raise InvalidInput(f"{name} has more than {self.limits.max_bytes:,} bytes")
+                    raise self._too_large(name)
                 digest.update(chunk)
-                claims.append(await store_bytes(driver, chunk, target, codec, encoding=_CHUNK))
+                claims.append(await self._written(driver, chunk, target, codec, _CHUNK))
             manifest = _Manifest(
                 tenant=principal.tenant if principal else "",
                 subject=principal.subject if principal else "",
@@ -217,6 +233,8 @@ class Attachments:
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
         with file:
+            if os.fstat(file.fileno()).st_size > self.limits.max_bytes:  # so that no part of it is stored
+                raise self._too_large(file_name(name or path.name))
             return await self.store(
                 in_chunks(file),
                 name=name or path.name,
@@ -225,6 +243,9 @@ class Attachments:
                 run_id=run_id,
             )
 
+    def _too_large(self, name: str) -> InvalidInput:
+        return InvalidInput(f"{name} has more than {self.limits.max_bytes:,} bytes")
+
     async def bind(
         self, reference: str | AttachmentRecord, *, run_id: str, principal: Principal | None = None
     ) -> AttachmentRecord:
@@ -232,6 +253,7 @@ class Attachments:
 
         Raises:
             InvalidInput: There is no such upload of this principal.
+            StorageUnavailable: The storage cannot be read or written now.
         """
         claim = _claim_of(reference) if isinstance(reference, str) else reference.claim
         unknown = "there is no such upload of yours; upload the file again"
@@ -247,15 +269,19 @@ class Attachments:
             stored = await self._stored(driver, bound)
         return bound.record(stored.claim)
 
-    async def read(self, attachment: AttachmentRecord, runs: Collection[str]) -> AsyncGenerator[bytes]:
-        """Yield the content of an attachment of one of these runs.
+    async def read(
+        self, attachment: AttachmentRecord, runs: Collection[str], origins: Origins | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield the content of an attachment of one of these runs, or of the origins.
 
         Raises:
             ArtifactNotFound: It is of another run, was deleted, or cannot be read.
+            StorageUnavailable: The storage cannot be read now.
         """
         async with held_open(self._driver) as driver:
             manifest = await self._manifest(driver, attachment.claim)
-            if not manifest.run_id or manifest.run_id not in runs:
+            is_known = manifest.run_id in runs or (origins and manifest.run_id in await origins())
+            if not manifest.run_id or not is_known:
                 raise ArtifactNotFound(f"no attachment {attachment.id} of this run")
             codec = codec_for(self._client.data_converter, self._client.namespace, manifest.context_id)
             for claim in manifest.chunks:
@@ -269,13 +295,8 @@ class Attachments:
         context_id = manifest.run_id or UPLOADS
         # A manifest has names of files, so it is encrypted too. It is read before its run is known.
         codec = codec_for(self._client.data_converter, self._client.namespace, UPLOADS)
-        claim = await store_bytes(
-            driver,
-            _MANIFESTS.dump_json(manifest),
-            self._target(context_id),
-            codec,
-            encoding=_MANIFEST,
-        )
+        content = _MANIFESTS.dump_json(manifest)
+        claim = await self._written(driver, content, self._target(context_id), codec, _MANIFEST)
         return Upload(**dict(manifest.record(claim)))
 
     async def _manifest(self, driver: StorageDriver, claim: dict[str, str]) -> _Manifest:
@@ -289,8 +310,25 @@ class Attachments:
             return await load_bytes(driver, claim, codec, encoding=encoding)
         except InvalidInput:
             raise
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise ArtifactNotFound("the attachment cannot be read: it was deleted") from error
+            raise _unavailable(error) from error
         except Exception as error:  # a driver or a codec may raise anything
             raise ArtifactNotFound(f"the attachment cannot be read: {type(error).__name__}") from error
+
+    async def _written(
+        self,
+        driver: StorageDriver,
+        data: bytes,
+        target: StorageDriverStoreContext,
+        codec: PayloadCodec | None,
+        encoding: bytes,
+    ) -> dict[str, str]:
+        try:
+            return await store_bytes(driver, data, target, codec, encoding=encoding)
+        except OSError as error:
+            raise _unavailable(error) from error
 
     def _target(self, context_id: str) -> StorageDriverStoreContext:
         return StorageDriverStoreContext(
@@ -298,17 +336,25 @@ class Attachments:
         )
 
 
+def _unavailable(error: OSError) -> StorageUnavailable:
+    _log.warning("storage_unavailable", raised=describe_error(error))
+    return StorageUnavailable(f"the storage of files is not available: {type(error).__name__}")
+
+
 class RunAttachments:
     """Reads the files that a run may read, on the event loop that it is made on."""
 
-    def __init__(self, attachments: Attachments, runs: Collection[str]) -> None:
+    def __init__(
+        self, attachments: Attachments, runs: Collection[str], origins: Origins | None = None
+    ) -> None:
         self._attachments = attachments
         self._runs = runs
+        self._origins = origins
         self._loop = asyncio.get_running_loop()
 
     def chunks(self, attachment: AttachmentRecord) -> AsyncIterator[bytes]:
         """Return the content in chunks. Raises as `Attachments.read`."""
-        return self._attachments.read(attachment, self._runs)
+        return self._attachments.read(attachment, self._runs, self._origins)
 
     async def read(self, attachment: AttachmentRecord) -> bytes:
         """Return the content whole. Raises as `Attachments.read`."""
@@ -328,19 +374,24 @@ class CallAttachments:
     def __init__(self, attachments: Callable[[], Attachments], run_id: str) -> None:
         self.made: dict[str, AttachmentRecord] = {}
         """The files by id."""
+        self._storing = 0
         self._attachments = attachments
         self._run_id = run_id.partition("/")[0]
         self._loop = asyncio.get_running_loop()
 
     async def attach(self, name: str, media_type: str, content: FileContent) -> Attachment:
         """Store a file. Raises as `Attachments.store`."""
-        if len(self.made) >= MAX_ATTACHMENTS:
+        if len(self.made) + self._storing >= MAX_ATTACHMENTS:
             raise InvalidInput(f"{name}: a call makes at most {MAX_ATTACHMENTS} files")
         stored, run_id = self._attachments(), self._run_id
-        if isinstance(content, Path):
-            file = await stored.store_path(content, name=name, media_type=media_type, run_id=run_id)
-        else:
-            file = await stored.store(_pieces(content), name=name, media_type=media_type, run_id=run_id)
+        self._storing += 1
+        try:
+            if isinstance(content, Path):
+                file = await stored.store_path(content, name=name, media_type=media_type, run_id=run_id)
+            else:
+                file = await stored.store(_pieces(content), name=name, media_type=media_type, run_id=run_id)
+        finally:
+            self._storing -= 1
         record = self.made[file.id] = file.as_record()
         return Attachment(record, RunAttachments(stored, [run_id]))
 
@@ -349,9 +400,13 @@ class CallAttachments:
         return asyncio.run_coroutine_threadsafe(self.attach(name, media_type, content), self._loop).result()
 
 
-async def _pieces(content: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    if isinstance(content, bytes):
-        content = _sliced(content)
+async def _pieces(
+    content: bytes | bytearray | memoryview | Iterable[bytes] | AsyncIterable[bytes],
+) -> AsyncGenerator[bytes]:
+    if isinstance(content, str):
+        raise TypeError("the content of a file is bytes; encode the text")
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        content = _sliced(bytes(content))
     if isinstance(content, AsyncIterable):
         async for piece in content:
             yield piece
@@ -376,14 +431,49 @@ def with_files_attached(result: ToolResult, files: Sequence[AttachmentRecord]) -
     return result.model_copy(update={"artifacts": [*result.artifacts, *made]}) if made else result
 
 
+_SCHEDULED = re.compile(r"(.+)-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
+"""The id of a run that a schedule starts: the schedule's, and the time."""
+
+
+def owner_of_schedule(schedule_id: str) -> str:
+    """Return what files of a schedule belong to, which is the id of no run."""
+    return f"{schedule_id}/schedule:"
+
+
 def runs_read_by(run_id: str, origin: str = "") -> set[str]:
     """Return the runs whose files a run reads.
 
-    They are itself, the runs above it, and those of a fork's origin.
+    They are itself, the runs above it, the schedule that started it, and those of a fork's origin.
     """
     own = run_id.split("/")
     above = {"/".join(own[: count + 1]) for count in range(len(own))}
+    if scheduled := _SCHEDULED.match(own[0]):
+        above.add(owner_of_schedule(scheduled[1]))
     return above | (runs_read_by(origin) if origin else set())
+
+
+_MAX_ORIGINS = 50
+
+
+def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
+    """Return how to find the runs between a fork and its first origin, or None for a run that is no fork."""
+
+    async def find() -> Collection[str]:
+        found, above = set[str](), run_id.partition("/")[0]
+        for _ in range(_MAX_ORIGINS):
+            try:
+                described = await client.get_workflow_handle(above).describe()
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:  # its retention is over
+                    break
+                raise
+            above = described.typed_search_attributes.get(FORK_OF) or ""
+            if not above:
+                break
+            found |= runs_read_by(above)
+        return found
+
+    return find if origin else None
 
 
 def guessed_type(name: str) -> str:

@@ -31,6 +31,7 @@ from sojourn.errors import (
     SessionBusy,
     SojournError,
     StaleDigest,
+    StorageUnavailable,
     UnknownWait,
 )
 
@@ -119,6 +120,9 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
     ),
     SessionBusy: ErrorKind(
         "session_busy", 429, "Send the message again, with the same message_id, once a turn has ended."
+    ),
+    StorageUnavailable: ErrorKind(
+        "storage_unavailable", 503, "Send the request again. The log of the service has the reason."
     ),
     ServerUnavailable: ErrorKind(
         "server_unavailable",

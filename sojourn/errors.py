@@ -34,6 +34,7 @@ SojournError
     ├── ScheduleNotFound
     ├── RunUnreadable    the run's records cannot be decoded by this client
     ├── SessionBusy      100 messages of a conversation wait for their turn
+    ├── StorageUnavailable   external storage cannot be read or written now
     └── ServerUnavailable
 ```
 
@@ -82,6 +83,7 @@ __all__ = [
     "SessionBusy",
     "SojournError",
     "StaleDigest",
+    "StorageUnavailable",
     "ToolFailed",
     "ToolUnavailable",
     "UnknownWait",
@@ -488,6 +490,16 @@ class NoWorker(RunError):
 
 class ArtifactNotFound(RunError):
     """The run made no such artifact, or its data cannot be read from storage."""
+
+
+class StorageUnavailable(RunError):
+    """External storage cannot be read or written now.
+
+    A tool's call and a plan are attempted again.
+    """
+
+    retry_after = timedelta(seconds=10)
+    """Delay before the next attempt."""
 
 
 class ServerUnavailable(RunError):

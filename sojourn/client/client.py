@@ -21,8 +21,9 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError
 
-from sojourn.attachments import Upload
+from sojourn.attachments import Upload, owner_of_schedule
 from sojourn.client.access import Access, Attachable, Connecting, no_worker, queue_of
+from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import (
     MISSING,
     ForkRequest,
@@ -480,6 +481,7 @@ class Client(Access):
         principal: Principal | None = None,
         by: str | None = None,
         note: str = "",
+        attachments: Sequence[Attachable] = (),
     ) -> "Schedule":
         """Create a Temporal Schedule that starts a run, or sends a message, repeatedly.
 
@@ -502,6 +504,7 @@ class Client(Access):
             principal: The principal that the runs act for, as in `start`, or that sends the messages, as in `session`.
             by: With `session_id`: name of the sender, recorded unchecked.
             note: A note for people.
+            attachments: Files to send with the last message each time: paths, or what `Client.attach` has stored.
 
         Raises:
             InvalidInput: An argument breaks its rule, or the server refuses the cron expression or the time zone.
@@ -512,10 +515,14 @@ class Client(Access):
         schedule_id = schedule_id or generate_id(agent_id)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
+        tenant = principal.tenant if principal else ""
+        owner = (
+            conversation_id(agent_id, session_id, tenant) if session_id else owner_of_schedule(schedule_id)
+        )
         run = validate_input(
             schedule_id,
             agent_id=agent_id,
-            messages=as_messages(messages),
+            messages=await self.opening_of(messages, attachments, run_id=owner, principal=principal),
             session_id=session_id,
             labels=dict(labels or {}),
             policy=policy,

@@ -57,8 +57,8 @@ ATTACHMENT_ID = re.compile(r"att_[0-9a-f]{16}(?:[0-9a-f]{16})?\Z")
 UNKNOWN_TYPE = "application/octet-stream"
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\Z")
-_PATH = re.compile(r"/v1/runs/([^?#]+)/attachments/(att_[0-9a-f]{16,32})\Z")
 _MAX_NAME = 200
+_MAX_SUFFIX = 20
 _MAX_CLAIM = 4_000
 _MAX_LISTED = 5
 
@@ -109,18 +109,23 @@ def attachment_path(run_id: str, attachment_id: str) -> str:
 
 def parse_attachment_path(url: str) -> tuple[str, str] | None:
     """Return the run and the id of the file that a URL or a path names, or None."""
-    found = _PATH.search(url)
-    return (unquote(found[1]), found[2]) if found else None
+    head, _, attachment_id = url.rpartition("/attachments/")
+    _, _, run_id = head.partition("/v1/runs/")  # a pattern would take time in the square of a client's text
+    is_one = run_id and "?" not in run_id and "#" not in run_id and ATTACHMENT_ID.match(attachment_id)
+    return (unquote(run_id), attachment_id) if is_one else None
 
 
 def file_name(given: str) -> str:
-    """Return a file's name without a path.
+    """Return a file's name without a path, at most 200 characters with its suffix.
 
-    It has no characters that a header or a terminal would obey.
+    It has no characters that a header or a terminal would obey. The name of a name is the name.
     """
     last = PurePosixPath(given.replace("\\", "/")).name
-    kept = "".join(sign for sign in last if sign.isprintable() and sign not in '"<>|:*?')
-    return kept.strip(" .")[:_MAX_NAME] or "file"
+    kept = "".join(sign for sign in last if sign.isprintable() and sign not in '"<>|:*?').strip(" .")
+    if len(kept) > _MAX_NAME:
+        _, dot, suffix = kept[-_MAX_SUFFIX:].rpartition(".")
+        kept = (kept[: _MAX_NAME - len(dot + suffix)] + dot + suffix if dot else kept[:_MAX_NAME]).strip(" .")
+    return kept or "file"
 
 
 def media_type_of(given: str) -> str:
@@ -152,7 +157,7 @@ class AttachmentSource(Protocol):
     def read_blocking(self, attachment: AttachmentRecord) -> bytes: ...
 
 
-FileContent = bytes | Path | Iterable[bytes] | AsyncIterable[bytes]
+FileContent = bytes | bytearray | memoryview | Path | Iterable[bytes] | AsyncIterable[bytes]
 """The content of a file: its bytes, its path, or pieces of it."""
 
 

@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -111,7 +111,7 @@ class Service(Backend):
 
     async def attachment(
         self, asking: Principal, run_id: str, attachment_id: str
-    ) -> tuple[AttachmentRecord, AsyncIterator[bytes]]:
+    ) -> tuple[AttachmentRecord, AsyncGenerator[bytes]]:
         """Return a file of a run that the principal may see, and its content in chunks.
 
         Raises:

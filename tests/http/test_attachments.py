@@ -14,8 +14,8 @@ from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
-from sojourn.storage import FolderStorage
 from tests.http.conftest import listening
+from tests.storage.away import AwayStorage
 
 tools = Toolset("post.files")
 
@@ -40,7 +40,7 @@ async def plan(turn: Turn) -> PlanResult:
 @pytest.fixture
 async def post(serve, tmp_path):
     """The service of an app with storage, with a key for each of three people of two tenants."""
-    storage = FolderStorage(tmp_path / "storage")
+    storage = AwayStorage(tmp_path / "storage")
     app = App(
         agents=[Agent("post.clerk", planner=plan, uses=[tools])],
         storage=storage,
@@ -55,7 +55,7 @@ async def post(serve, tmp_path):
         keys[name] = {"Authorization": f"Bearer {text}"}
     web = create_app(app, client=client, auth=ApiKeys(tmp_path / "keys.json"))
     async with listening(web) as url, http_client(base_url=url, timeout=40) as http:
-        yield SimpleNamespace(http=http, url=url, keys=keys, ana=keys["ana"], client=client)
+        yield SimpleNamespace(http=http, url=url, keys=keys, ana=keys["ana"], client=client, storage=storage)
 
 
 PDF = b"%PDF-1.7 " * 2_300_000
@@ -194,3 +194,73 @@ async def test_memory_stays_bounded(post):
     watching.cancel()
     print(f"memory grew by {(highest - before) / 1e6:.1f} MB")
     assert highest - before < 2 * len(PDF)  # the client of this process holds the form, too
+
+
+async def test_a_storage_that_is_away_is_no_missing_file(post):
+    """An upload, a message with one, and a download are asked for again (503), and the answer does not say where the storage is."""
+    file = {"file": ("a.txt", b"abc" * 2_000, "text/plain")}
+    stored = await post.http.post("/v1/attachments", files=file, headers=post.ana)
+    (upload,) = stored.json()["attachments"]
+    start = {"agent_id": "post.clerk", "input": "weigh it", "attachments": [upload["reference"]]}
+    started = await post.http.post("/v1/runs", json=start, headers=post.ana)
+    run_id = started.json()["run_id"]
+    await answer_of(post, run_id)
+    requests = (
+        ("POST", "/v1/attachments", {"files": file}),
+        ("POST", "/v1/runs", {"json": start}),
+        ("GET", f"/v1/runs/{run_id}/attachments/{upload['id']}", {}),
+    )
+    for method, path, content in requests:
+        post.storage.failing_reads = post.storage.failing_writes = 1
+        found = await post.http.request(method, path, headers=post.ana, **content)
+        assert (found.status_code, found.json()["code"]) == (503, "storage_unavailable")
+        assert found.headers["retry-after"]
+        assert "secret-bucket" not in found.text
+        post.storage.failing_reads = post.storage.failing_writes = 0
+        again = await post.http.request(method, path, headers=post.ana, **content)
+        assert again.status_code in (200, 201), again.text
+
+
+async def test_a_file_whose_content_is_gone_is_not_found(post, tmp_path):
+    """A chunk that a lifecycle rule has deleted is a 404, and not an answer that breaks off."""
+    form = {"agent_id": "post.clerk", "input": "weigh it"}
+    content = b"abc" * 2_000
+    made = await post.http.post(
+        "/v1/runs", data=form, files={"file": ("a.txt", content, "text/plain")}, headers=post.ana
+    )
+    run_id = made.json()["run_id"]
+    await answer_of(post, run_id)
+    (message, *_) = (await post.http.get(f"/v1/runs/{run_id}/transcript", headers=post.ana)).json()
+    (chunk,) = (
+        path for path in (tmp_path / "storage").rglob("*") if path.is_file() and content in path.read_bytes()
+    )
+    chunk.unlink()
+    path = f"/v1/runs/{run_id}/attachments/{message['parts'][1]['attachment']['id']}"
+    found = await post.http.get(path, headers=post.ana)
+    assert (found.status_code, found.json()["code"]) == (404, "artifact_not_found")
+
+
+async def test_long_names_and_hostile_ones_are_sent(post):
+    """A name that is cut is one that the run accepts; no name reaches a header as more than a name."""
+    names = [
+        "a" * 198 + " b.txt",
+        "x" * 4_000 + ".pdf",
+        "a\r\nSet-Cookie: x=1.txt",
+        "\u202efdp.exe",
+        '";x="',
+        "é" * 300,
+    ]
+    for name in names:
+        file = {"file": (name, b"abc", "text/plain")}
+        form = {"agent_id": "post.clerk", "input": "weigh it"}
+        made = await post.http.post("/v1/runs", data=form, files=file, headers=post.ana)
+        assert made.status_code == 201, (name, made.text)
+        run_id = made.json()["run_id"]
+        await answer_of(post, run_id)
+        (message, *_) = (await post.http.get(f"/v1/runs/{run_id}/transcript", headers=post.ana)).json()
+        id = message["parts"][1]["attachment"]["id"]
+        found = await post.http.get(f"/v1/runs/{run_id}/attachments/{id}", headers=post.ana)
+        assert found.content == b"abc"
+        assert "set-cookie" not in found.headers
+        assert found.headers["content-disposition"].startswith('attachment; filename="')
+        assert found.headers["content-type"] == "application/octet-stream"

@@ -1,6 +1,7 @@
 """Attachments: stored once, carried as claims, read by the tools, flows and people of their own run."""
 
 import hashlib
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
@@ -27,9 +28,9 @@ from sojourn.attachments import Attachments, comparable
 from sojourn.contracts.message import ImagePart
 from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
-from sojourn.errors import ArtifactNotFound
-from sojourn.storage import FolderStorage
+from sojourn.errors import ArtifactNotFound, StorageUnavailable
 from tests.encrypted.keys import FernetCodec
+from tests.storage.away import AwayStorage
 
 files = Toolset("desk.files")
 
@@ -78,7 +79,7 @@ async def plan(turn: Turn) -> PlanResult:
 
 @pytest.fixture
 def storage(tmp_path):
-    return FolderStorage(tmp_path / "storage")
+    return AwayStorage(tmp_path / "storage")
 
 
 @pytest.fixture
@@ -99,6 +100,10 @@ def written(folder, name: str, size: int):
     path = folder / name
     path.write_bytes(hashlib.sha256(name.encode()).digest() * (size // 32))
     return path
+
+
+def digest_of(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:8]
 
 
 async def test_large_files_are_read_by_tools_and_stay_out_of_the_history(served, traces, tmp_path):
@@ -282,3 +287,42 @@ async def test_a_message_with_a_bad_record_is_refused(served):
         read = read_send([{"parts": [part]}], Inbox())  # of a program that asks the run itself
         assert isinstance(read, Rejection)
         assert "attachment" in read.reason
+
+
+async def test_a_call_is_attempted_again_once_the_storage_is_back(served, storage, tmp_path, monkeypatch):
+    """A storage that is away for a moment is no missing file; a program that sends one meanwhile reads why it cannot."""
+    monkeypatch.setattr(StorageUnavailable, "retry_after", timedelta(milliseconds=50))
+    client = await served()
+    path = written(tmp_path, "a.txt", 640)
+    storage.failing_writes = 1
+    with pytest.raises(StorageUnavailable, match="the storage of files is not available: ConnectionError"):
+        await client.attach(path)
+    storage.failing_reads = 2
+    run = await client.start("desk.clerk", "measure", attachments=[path])
+    assert (await run.result()).text.startswith("a.txt text/plain 640")
+    retries = [event async for event in run.events() if event.type == "tool_end"]
+    assert retries[0].telemetry.attempts == 3
+
+
+@pytest.mark.parametrize("session_id", ["", "files-daily"])
+async def test_a_schedule_sends_its_files_each_time(served, tmp_path, until, session_id):
+    """A run that it starts, and a conversation that it writes to, read a file of more than a message's size."""
+    client = await served()
+    path = written(tmp_path, "a.txt", 640_000)
+    daily = await client.schedule(
+        "desk.clerk", "measure", every=timedelta(days=1), session_id=session_id, attachments=[path]
+    )
+    try:
+        await daily.trigger()
+
+        async def answer() -> str | None:
+            if session_id:
+                runs = [client.session("desk.clerk", session_id).run]
+            else:
+                runs = [client.get_run(each.id) for each in (await daily.status()).last]
+            texts = [message.text for run in runs for message in await run.transcript()]
+            return next((text for text in texts if text.startswith("a.txt")), None)
+
+        assert await until(answer) == f"a.txt text/plain 640000 {digest_of(path)}"
+    finally:
+        await daily.delete()

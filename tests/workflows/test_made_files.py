@@ -1,5 +1,6 @@
 """Files that tools make: stored once, named by the result, and read by later calls, runs above, forks and programs."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -54,6 +55,13 @@ async def flood(meta: ToolCallMeta, count: int = 1, size: int = 1) -> str:
     """Make too many files, or too large ones."""
     for number in range(count):
         await meta.attach(f"{number}.bin", "", [bytes(size)])
+    return "made"
+
+
+@files.tool(read_only=True)
+async def burst(meta: ToolCallMeta) -> str:
+    """Make too many files at once."""
+    await asyncio.gather(*(meta.attach(f"{at}.bin", "", bytearray(b"%d" % at)) for at in range(30)))
     return "made"
 
 
@@ -155,6 +163,26 @@ async def test_a_fork_reads_the_files_of_its_origin(client):
     again = await run.client.fork(fork.id)
     (file,) = await again.attachments()
     assert await file.read() == LARGE
+
+
+async def test_a_fork_of_a_fork_reads_what_came_between(client, tmp_path):
+    """The tool of the second fork gets a file that the first one made."""
+    path = tmp_path / "drawn.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(9_000))
+    run = await client.start("desk.maker", "report")
+    await run.result()
+    fork = await client.fork(run.id, message=f"chart {path}")
+    await fork.result()
+    ends = [event async for event in fork.events() if event.type == "tool_end" and event.artifacts]
+    again = await client.fork(fork.id, at=ends[0].event_id)
+    assert (await again.result()).text == told("small.csv", "text/csv", b"a;b\n")
+    assert LARGE in [await file.read() for file in await again.attachments()]
+
+
+async def test_files_that_a_call_makes_at_once_are_counted(client):
+    """A call that stores thirty files at the same time makes no more than one that stores them one by one."""
+    run = await client.start("desk.maker", "burst")
+    assert "a call makes at most 20 files" in (await run.result()).text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import typer
 from sojourn.cli.arguments import parse_agent, parse_duration, read_labels, read_text
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import By, Json, add_connection_options, connection_options
+from sojourn.cli.options import By, Files, Json, add_connection_options, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.text import count_noun
 
@@ -83,6 +83,7 @@ def create(
         ),
     ] = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note for people.")] = "",
+    files: Files = None,
     by: By = None,
     as_json: Json = False,
 ) -> int:
@@ -105,6 +106,7 @@ def create(
         "by": by_or_user(by) if session_id else None,
         "principal": principal,
         "note": note,
+        "attachments": files or (),
     }
 
     async def main(client: "Client") -> int:

@@ -266,7 +266,7 @@ def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
         visible(wait.tool),
         *describe_changes(wait),
         *indent_lines(seen),
-        *(f"  {line}" for line in describe_files(wait)),
+        *(f"  {line}" for line in describe_files(wait, whole=False)),
         who,
         describe_expiry(wait),
     ]
@@ -330,7 +330,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
         *describe_changes(wait),
         *filter(None, [describe_deciders(wait), describe_progress(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
-        *describe_files(wait),
+        *describe_files(wait, whole=is_small),
     ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
         return [*lines, f"payload_digest: {wait.payload_digest}"]

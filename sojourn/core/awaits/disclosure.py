@@ -225,9 +225,15 @@ def describe_file(file_id: str, name: str, media_type: str, size: int) -> str:
     return visible(f'{file_id}: "{file_name(name)}" ({media_type_of(media_type)}, {size:,} bytes)')
 
 
-def describe_files(wait: AwaitConfirmation) -> list[str]:
-    """Return a line for each file that the arguments of a call name by its id."""
-    return [describe_file(file.id, file.name, file.media_type, file.size) for file in wait.attachments]
+def describe_files(wait: AwaitConfirmation, *, whole: bool = True) -> list[str]:
+    """Return a line for each file that the arguments of a call name by its id.
+
+    Unless `whole`, they are those of the first 30 files.
+    """
+    shown = wait.attachments if whole else wait.attachments[:MAX_FIELDS]
+    lines = [describe_file(file.id, file.name, file.media_type, file.size) for file in shown]
+    more = len(wait.attachments) - len(shown)
+    return [*lines, f"… {count_noun(more, 'more file')}"] if more else lines
 
 
 def indent_lines(seen: Disclosure) -> list[str]:

@@ -6,7 +6,7 @@ No other module decides it.
 |---|---|
 | the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`MAX_LOST`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
 | the worker was shut down, as in a deploy | Temporal makes up to 20 attempts in all, 1 s apart, doubled, at most 30 s (three deploys during one tool use up three) |
-| `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once if `retry_after` is over 30 s, the tool is `idempotent=False`, or a call of an MCP server may have taken effect, whose tool is neither `read_only` nor `idempotent` |
+| `RateLimited`, `ToolUnavailable`, `StorageUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once if `retry_after` is over 30 s, the tool is `idempotent=False`, or a call of an MCP server may have taken effect, whose tool is neither `read_only` nor `idempotent` |
 | the tool exceeded its time-out | the same if it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |
 | a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`); or a wrong argument of a constructor of Sojourn, such as `PlanResult(memory=...)` | the run fails with its reason, at once: the same would happen again |
@@ -28,7 +28,7 @@ from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.unknown_outcome import changes_nothing, leaves_unknown
-from sojourn.errors import RateLimited, ToolUnavailable
+from sojourn.errors import RateLimited, StorageUnavailable, ToolUnavailable
 from sojourn.values.json_value import is_object
 
 __all__ = [
@@ -82,7 +82,7 @@ BUGS = (
 `UnboundLocalError` is a `NameError`.
 """
 
-TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
+TRANSIENT = (RateLimited, ToolUnavailable, StorageUnavailable, ConnectionError)
 """Exceptions that a tool raises if the same call may succeed later."""
 
 

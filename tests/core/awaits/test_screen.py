@@ -355,3 +355,20 @@ def test_the_files_of_a_call_are_named() -> None:
     assert line in whole_call(wait)
     other = wait.edited(CallEdit(arguments={"plan": None}, digest="d", prompt="Go?"))
     assert "plan.pdf" not in "".join([*whole_call(other), kind_of(other).shown("r-1", other)])
+
+
+def test_of_many_files_the_first_are_named() -> None:
+    """The details, which Temporal keeps small, have 30 of them; the query has all."""
+    files = [
+        AttachmentRecord(id=f"att_{at:016x}", name="../a\x1b[2J.pdf", media_type="a", size=1, sha256="0" * 64)
+        for at in range(50)
+    ]
+    wait = confirm(payload={"file": files[0].id}, payload_digest="d1").model_copy(
+        update={"attachments": files}
+    )
+    (shown, *_) = blocks(details("run-1", wait))
+    lines = [line.strip() for line in shown.split("\n") if "att_" in line or "…" in line]
+    assert lines[1] == 'att_0000000000000000: "a[2J.pdf" (application/octet-stream, 1 bytes)'
+    assert lines[-1] == "… 20 more files"
+    assert len(lines) == 1 + 30 + 1
+    assert sum("a[2J.pdf" in line for line in whole_call(wait)) == 50

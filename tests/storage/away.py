@@ -1,0 +1,28 @@
+"""A storage that is away for a while."""
+
+from temporalio.converter import StorageDriverClaim
+
+from sojourn.storage import FolderStorage
+
+__all__ = ["AwayStorage"]
+
+WHY = "cannot connect to https://secret-bucket.example"
+
+
+class AwayStorage(FolderStorage):
+    """Fails its next operations, as a bucket whose service cannot be reached."""
+
+    failing_reads = 0
+    failing_writes = 0
+
+    async def store(self, context, payloads) -> list[StorageDriverClaim]:
+        if self.failing_writes:
+            self.failing_writes -= 1
+            raise ConnectionError(WHY)
+        return await super().store(context, payloads)
+
+    async def retrieve(self, context, claims):
+        if self.failing_reads:
+            self.failing_reads -= 1
+            raise ConnectionError(WHY)
+        return await super().retrieve(context, claims)
