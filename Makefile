@@ -85,7 +85,7 @@ wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
-	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra otlp --extra redis --extra s3 --extra gcs --extra http --group dev --group docs --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra pictures --extra otlp --extra redis --extra s3 --extra gcs --extra http --group dev --group docs --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
 
 clean: ## Remove what the other targets made, .venv included

@@ -243,6 +243,11 @@ class Attachments:
                 run_id=run_id,
             )
 
+    def check_count(self, files: int) -> None:
+        """Raise InvalidInput if these are too many for a message."""
+        if files > self.limits.max_count:
+            raise InvalidInput(f"attachments: a message has at most {self.limits.max_count}")
+
     def _too_large(self, name: str) -> InvalidInput:
         return InvalidInput(f"{name} has more than {self.limits.max_bytes:,} bytes")
 
@@ -456,7 +461,10 @@ _MAX_ORIGINS = 50
 
 
 def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
-    """Return how to find the runs between a fork and its first origin, or None for a run that is no fork."""
+    """Return how to find the runs between a fork and its first origin.
+
+    None for a run that is no fork.
+    """
 
     async def find() -> Collection[str]:
         found, above = set[str](), run_id.partition("/")[0]

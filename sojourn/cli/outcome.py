@@ -137,9 +137,19 @@ async def save_made_files(run: "Run", artifacts: "Sequence[Artifact]", folder: P
 
 def _new_file(folder: Path, name: str) -> BufferedWriter:
     folder.mkdir(parents=True, exist_ok=True)
-    first = folder / file_name(name)  # of a program that wrote the record itself, perhaps
+    first = folder / _short(file_name(name))  # of a program that wrote the record itself, perhaps
     numbered = (first.with_stem(f"{first.stem}-{count}") for count in itertools.count(2))
     return next(path for path in itertools.chain([first], numbered) if not path.exists()).open("xb")
+
+
+_MAX_FILE_NAME = 240
+"""Bytes of the name of a file, of 255 that disks allow: a number may follow."""
+
+
+def _short(name: str) -> str:
+    path = Path(name)
+    room = _MAX_FILE_NAME - len(path.suffix.encode())
+    return path.stem.encode()[:room].decode(errors="ignore") + path.suffix
 
 
 _MAX_ORIGINS = 5

@@ -256,9 +256,8 @@ class Access:
         Raises:
             InvalidInput: A file cannot be read or is refused, or there are too many.
         """
-        limits, stored = self.attachment_limits, self.attachments
-        if len(given) + len(message.attachments) > limits.max_count:
-            raise InvalidInput(f"attachments: a message has at most {limits.max_count}")
+        stored = self.attachments
+        stored.check_count(len(given) + len(message.attachments))
         if self.storage is not None:
             message = await with_files_stored(stored, message, run_id=run_id, principal=principal)
             message = await self._bound(message, run_id, principal)

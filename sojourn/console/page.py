@@ -24,6 +24,7 @@ from sojourn.console.watched import WatchedRun, WatchedTalk
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.principal import Principal, Role
 from sojourn.errors import ServerUnavailable, SojournError
+from sojourn.http.files import Thumbnails
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import principal_of, require
 from sojourn.http.service import Service
@@ -72,6 +73,7 @@ class ConsoleState:
         """Limits the histories that are read for decisions at the same time."""
         self.wait_histories: Cache[tuple[str, str, bool], WaitHistory] = Cache(MAX_HISTORIES)
         """Histories of waits, by run, wait, and whether it is open."""
+        self.thumbnails = Thumbnails()
 
 
 T = TypeVar("T")

@@ -4,12 +4,16 @@ A form is read as it arrives, into files on disk, and refused at the head of the
 a type that is not accepted. Names and types come from strangers: a download never runs in a page of this origin.
 """
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from urllib.parse import quote
 
 from fastapi import Request, Response
 from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from sojourn.attachments import Upload, in_chunks
@@ -23,8 +27,10 @@ from sojourn.contracts.attachment import (
 from sojourn.contracts.principal import Principal
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
+from sojourn.pictures import can_reduce, reduced
+from sojourn.reader import Cache
 
-__all__ = ["RefusedFile", "UploadForm", "download", "read_files", "store_upload"]
+__all__ = ["RefusedFile", "Thumbnails", "UploadForm", "download", "read_files", "store_upload"]
 
 MAX_FIELDS = 1_000
 MAX_FIELD_BYTES = 2_000_000
@@ -141,6 +147,9 @@ async def read_files(
         if not reads_on:
             raise
         raise RefusedFile(problem, form.fields) from problem
+    except ClientDisconnect as error:
+        form.close()
+        raise broken("the client has gone") from error
     except (MultiPartException, MultipartParseError) as error:
         raise broken(str(getattr(error, "message", error))) from error
     if not form.is_whole:
@@ -180,10 +189,59 @@ async def store_upload(service: Service, asking: Principal, file: UploadFile) ->
 
 async def download(service: Service, asking: Principal, run_id: str, attachment_id: str) -> Response:
     """Return the response with an attachment of a run that the principal may see."""
-    file, chunks = await service.attachment(asking, run_id, attachment_id)
-    return StreamingResponse(
-        chunks, headers={**_headers(file), "Content-Length": str(file.size)}, media_type=_served_type(file)
-    )
+    return await _whole(*await service.attachment(asking, run_id, attachment_id))
+
+
+async def _whole(file: AttachmentRecord, chunks: AsyncGenerator[bytes]) -> Response:
+    first = await anext(chunks, b"")  # raises what is wrong before the response begins
+
+    async def content() -> AsyncGenerator[bytes]:
+        async with aclosing(chunks):
+            yield first
+            async for chunk in chunks:
+                yield chunk
+
+    headers = {**_headers(file), "Content-Length": str(file.size)}
+    return StreamingResponse(content(), headers=headers, media_type=_served_type(file))
+
+
+THUMBNAIL_SIDE = 640
+"""Pixels of the longer side of a thumbnail, which is shown at half of that or less."""
+
+SMALL_BYTES = 100_000
+"""Size of a picture that is its own thumbnail."""
+
+MAX_THUMBNAIL_BYTES = 16_000_000
+"""Bytes of the thumbnails in the cache."""
+
+
+class Thumbnails:
+    """Makes a small picture of each large one, once, and keeps the newest.
+
+    The large one is whole in memory meanwhile, so one is made at a time.
+    """
+
+    def __init__(self) -> None:
+        self._made: Cache[tuple[str, str], bytes] = Cache(
+            MAX_THUMBNAIL_BYTES, weigh=lambda made: 500 + len(made)
+        )
+        self._turn = asyncio.Lock()
+
+    async def respond(self, service: Service, asking: Principal, run_id: str, attachment_id: str) -> Response:
+        """Respond with a thumbnail, or with the whole file if none can be made."""
+        file, chunks = await service.attachment(asking, run_id, attachment_id)
+        if file.media_type not in PICTURE_TYPES or file.size <= SMALL_BYTES or not can_reduce():
+            return await _whole(file, chunks)
+        made = await self._made.get((run_id, file.id), lambda: self._make(chunks))
+        if not made:  # a browser may show what Pillow does not decode
+            return await download(service, asking, run_id, attachment_id)
+        return Response(made, headers=_headers(file), media_type="image/jpeg")
+
+    async def _make(self, chunks: AsyncGenerator[bytes]) -> bytes:
+        async with self._turn:
+            data = b"".join([chunk async for chunk in chunks])
+            made = await asyncio.to_thread(reduced, data, THUMBNAIL_SIDE)
+        return made if isinstance(made, bytes) else b""
 
 
 _SERVED = (*PICTURE_TYPES, "application/pdf")
@@ -194,8 +252,21 @@ def _served_type(file: AttachmentRecord) -> str:
     return file.media_type if file.media_type in _SERVED else "application/octet-stream"
 
 
+_SUFFIXES = {
+    "image/png": (".png",),
+    "image/jpeg": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "image/gif": (".gif",),
+    "image/webp": (".webp",),
+    "application/pdf": (".pdf",),
+}
+"""Ends of names by the type that is served: a picture that is saved as `page.html` would open as a page."""
+
+
 def _headers(file: AttachmentRecord) -> dict[str, str]:
     name = file_name(file.name)  # a record by another program
+    suffixes = _SUFFIXES.get(file.media_type, ())
+    if suffixes and not name.lower().endswith(suffixes):
+        name += suffixes[0]
     plain = name.encode("ascii", "replace").decode().replace("\\", "_").replace('"', "_")
     how = "inline" if file.media_type in PICTURE_TYPES else "attachment"
     return {
@@ -203,4 +274,5 @@ def _headers(file: AttachmentRecord) -> dict[str, str]:
         "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, max-age=3600",
+        "Vary": "Authorization, Cookie",  # another visitor of the same browser asks anew
     }

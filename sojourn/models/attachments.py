@@ -7,25 +7,39 @@ which the model passes it to a tool.
 """
 
 import asyncio
-import io
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
+import codecs
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from pydantic_ai.messages import BinaryContent, BinaryImage
+from pydantic_ai.messages import BinaryContent, BinaryImage, TextContent
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import ModelProfile
 
 from sojourn.contracts.attachment import PICTURE_TYPES, AttachmentRecord
 from sojourn.contracts.message import Message
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import ArtifactNotFound
 from sojourn.models.files import MAX_BYTES, MAX_PICTURES, media_type_of
+from sojourn.pictures import can_reduce, reduced
 from sojourn.serving.artifact_reader import current_attachment_reader
 
-__all__ = ["Shown", "introduction", "load_attachments", "notes_on", "with_files_of_result"]
+__all__ = [
+    "Shown",
+    "Takes",
+    "introduction",
+    "load_attachments",
+    "notes_on",
+    "taken_by",
+    "with_files_of_result",
+]
 
-Shown = BinaryContent | str
+Shown = BinaryContent | TextContent | str
 """The content of a file that a model gets, or why it gets none."""
+
+Takes = Callable[[str], bool]
+"""Returns whether a model takes files of a media type."""
 
 MAX_REQUEST_BYTES = 22_000_000
 """Bytes of the files of one request: with base64, what the strictest provider takes (32 MB)."""
@@ -36,14 +50,40 @@ MAX_TEXT_BYTES = 100_000
 LONGEST_SIDE = 2_048
 """Pixels to which a picture that is too large is reduced; providers do so too."""
 
-MOST_PIXELS = 100_000_000
-"""Pixels of the largest picture that is decoded: each takes up to four bytes."""
-
 _TEXTS = ("application/json", "application/xml", "application/yaml")
 _FOR_TOOLS = "tools can read it"
 
 
-async def load_attachments(messages: Sequence[Message], known: Mapping[str, Shown]) -> dict[str, Shown]:
+def taken_by(model: Model) -> Takes:
+    """Return which files a model takes, by its profile.
+
+    With fallbacks, all of the models have to take a file. The adapters of pydantic-ai raise an error for other files. No request is then sent, so no refusal says
+    which file it was.
+    """
+    profiles = [*_profiles(model)]
+    return lambda media_type: all(_takes(profile, media_type) for profile in profiles)
+
+
+def _profiles(model: Model) -> Iterator[ModelProfile]:
+    if isinstance(model, FallbackModel):
+        for each in model.models:
+            yield from _profiles(each)
+    elif isinstance(model, WrapperModel):
+        yield from _profiles(model.wrapped)
+    else:
+        yield model.profile
+
+
+def _takes(profile: ModelProfile, media_type: str) -> bool:
+    if media_type in PICTURE_TYPES:
+        return profile.get("supports_image_input", True)
+    kinds = profile.get("supported_document_media_types")
+    return profile.get("supports_document_input", True) and (kinds is None or media_type in kinds)
+
+
+async def load_attachments(
+    messages: Sequence[Message], known: Mapping[str, Shown], takes: Takes
+) -> dict[str, Shown]:
     """Return what a model gets of each attachment of these messages, by id."""
     read = current_attachment_reader()
     files = {file.id: file for message in messages for file in message.attachments}
@@ -55,7 +95,7 @@ async def load_attachments(messages: Sequence[Message], known: Mapping[str, Show
         if file.id in hidden:
             shown[file.id] = hidden[file.id]
             continue
-        if why := _refusal(file, room, pictures if is_picture else 1):
+        if why := _refusal(file, room, pictures if is_picture else 1, takes):
             shown[file.id] = why
             continue
         if file.id in known:
@@ -64,7 +104,7 @@ async def load_attachments(messages: Sequence[Message], known: Mapping[str, Show
             content = "it cannot be read here"
         else:
             try:
-                content = await _content(file, await read(file))
+                content = await _content(file, await read(file), takes)
             except ArtifactNotFound as error:
                 content = str(error)
         if isinstance(content, BinaryContent):
@@ -107,14 +147,17 @@ def with_files_of_result(content: Any, result: ToolResult, shown: Mapping[str, S
         return content
     text, *rest = cast("list[Any]", content) if isinstance(content, list) else [content]
     lines = [introduction(file, shown.get(file.id)) for file in files]
+    lines += [each.content for file in files if isinstance(each := shown.get(file.id), TextContent)]
     contents = [each for file in files if isinstance(each := shown.get(file.id), BinaryContent)]
     made = ["\n".join([str(text), *lines]), *rest, *contents]
     return made if len(made) > 1 else made[0]
 
 
-def _refusal(file: AttachmentRecord, room: int, pictures: int) -> str | None:
+def _refusal(file: AttachmentRecord, room: int, pictures: int, takes: Takes) -> str | None:
+    if not file.size:
+        return "it is empty"
     if file.media_type in PICTURE_TYPES:
-        if file.size > MAX_BYTES and find_spec("PIL") is None:
+        if file.size > MAX_BYTES and not can_reduce():
             return f"a picture has at most {MAX_BYTES:,} bytes, and no Pillow is installed to reduce it; {_FOR_TOOLS}"
         needed = min(file.size, MAX_BYTES)
     elif _is_text(file.media_type):
@@ -125,6 +168,8 @@ def _refusal(file: AttachmentRecord, room: int, pictures: int) -> str | None:
         needed = file.size
     else:
         return f"models read no {file.media_type}; {_FOR_TOOLS}"
+    if not (_is_text(file.media_type) or takes(file.media_type)):
+        return f"this model takes no {file.media_type}; {_FOR_TOOLS}"
     if needed > room or not pictures:
         return f"newer files fill the request; {_FOR_TOOLS}"
     return None
@@ -134,36 +179,40 @@ def _is_text(media_type: str) -> bool:
     return media_type.startswith("text/") or media_type in _TEXTS
 
 
-async def _content(file: AttachmentRecord, data: bytes) -> Shown:
+async def _content(file: AttachmentRecord, data: bytes, takes: Takes) -> Shown:
     if file.media_type == "application/pdf":
+        if b"%PDF-" not in data[:1024]:
+            return f"its bytes are no PDF; {_FOR_TOOLS}"
         return BinaryContent(data, media_type="application/pdf", identifier=file.name)
     if file.media_type not in PICTURE_TYPES:
-        return BinaryContent(data, media_type="text/plain", identifier=file.name)
+        text = _decoded(data)
+        if text is None:
+            return f"its bytes are no text; {_FOR_TOOLS}"
+        if not takes("text/plain"):
+            return TextContent(f"The text of {file.id}:\n{text}")
+        return BinaryContent(text.encode(), media_type="text/plain", identifier=file.name)
     if len(data) > MAX_BYTES:
-        reduced = await asyncio.to_thread(_reduced, data)
-        if isinstance(reduced, str):
-            return reduced
-        data = reduced
+        smaller = await asyncio.to_thread(reduced, data, LONGEST_SIDE)
+        if isinstance(smaller, str):
+            return f"{smaller}; {_FOR_TOOLS}"
+        data = smaller
     kind = media_type_of(data)
     return BinaryImage(data, media_type=kind) if kind else f"its bytes are no picture; {_FOR_TOOLS}"
 
 
-def _reduced(data: bytes) -> bytes | str:
-    """Return a picture with fewer pixels as a JPEG, or why it cannot be reduced."""
-    images: Any = import_module("PIL.Image")
-    operations: Any = import_module("PIL.ImageOps")
+def _decoded(data: bytes) -> str | None:
+    """Return the text that bytes are, or None.
+
+    Adapters read UTF-8 only, and people send other encodings too.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", errors="replace")
+    if b"\0" in data:
+        return None
     try:
-        with images.open(io.BytesIO(data)) as picture:
-            if picture.width * picture.height > MOST_PIXELS:
-                return f"it has {picture.width} x {picture.height} pixels, too many to reduce; {_FOR_TOOLS}"
-            picture.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
-            turned = operations.exif_transpose(picture)
-            turned.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-            made = io.BytesIO()
-            turned.convert("RGB").save(made, "JPEG", quality=85)
-    except (OSError, ValueError, images.DecompressionBombError, images.DecompressionBombWarning):
-        return f"it cannot be decoded; {_FOR_TOOLS}"
-    return made.getvalue()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")
 
 
 def introduction(file: AttachmentRecord, shown: Shown | None) -> str:

@@ -8,7 +8,7 @@ from pydantic_ai.messages import BinaryContent, BinaryImage, ModelMessage
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.models.attachments import Shown, load_attachments, with_files_of_result
+from sojourn.models.attachments import Shown, Takes, load_attachments, with_files_of_result
 from sojourn.models.compaction import ResultRead, compact_messages, compaction_of
 from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
@@ -113,13 +113,13 @@ class ModelConversation:
 
     @property
     def picture_bytes(self) -> int:
-        files = (file for file in self.files.values() if not isinstance(file, str))
+        files = (file for file in self.files.values() if isinstance(file, BinaryContent))
         images = (image for image in self.pictures.values() if image)
         return sum(len(each.data) for each in (*images, *files))
 
-    async def load_pictures(self) -> None:
+    async def load_pictures(self, takes: Takes) -> None:
         shown = await load_pictures(self._picture_refs, self.pictures)
-        files = await load_attachments(self.messages, self.files)
+        files = await load_attachments(self.messages, self.files, takes)
         is_same = shown.keys() >= self.pictures.keys() and files == self.files
         self.pictures, self.files = shown, files
         if not is_same:

@@ -19,6 +19,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
+from sojourn.models.attachments import taken_by
 from sojourn.models.compaction import Compaction
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import ModelConversations
@@ -190,7 +191,9 @@ class ModelPlanner:
         offer = self._offer(turn, expected)
         parameters = await self._parameters(turn, expected, offer)
         settings = self._settings_of(turn)
-        reading = ModelInput(self._conversations, turn, self._compactor(), offer)
+        with translate_provider_errors(self._provider):
+            takes = taken_by(self._model)
+        reading = ModelInput(self._conversations, turn, self._compactor(), offer, takes)
         await reading.look()
         await reading.fit(parameters)
         search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers)

@@ -35,7 +35,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.hints import CUT_OFF
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.totals import add_usage
-from sojourn.models.attachments import notes_on
+from sojourn.models.attachments import Takes, notes_on
 from sojourn.models.compaction import with_part
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import ModelConversations
@@ -60,7 +60,9 @@ class ModelInput:
         turn: PlanInput,
         compactor: Compactor | None,
         offer: Offer | None = None,
+        takes: Takes = lambda _media_type: True,
     ) -> None:
+        self._takes = takes
         self._conversations = conversations
         self._turn = turn
         self._compactor = compactor
@@ -99,7 +101,7 @@ class ModelInput:
         return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
 
     async def look(self) -> None:
-        await self._conversation.load_pictures()
+        await self._conversation.load_pictures(self._takes)
         self._notes = [note for note in self._notes if note not in self._unseen]
         self._unseen = notes_on(self._messages, self._conversation.files)
         self.note(*self._unseen)

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import httpx
 import psutil
 import pytest
+from starlette.requests import Request
 
 from sojourn import Agent, App, Attachment, AttachmentLimits, PlanResult, Toolset, Turn
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
+from sojourn.http.files import read_files
+from sojourn.http.problems import Problem
 from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
 from tests.http.conftest import listening
@@ -197,7 +200,7 @@ async def test_memory_stays_bounded(post):
 
 
 async def test_a_storage_that_is_away_is_no_missing_file(post):
-    """An upload, a message with one, and a download are asked for again (503), and the answer does not say where the storage is."""
+    """An upload, and a message with one, are asked for again (503), and the answer does not say where the storage is."""
     file = {"file": ("a.txt", b"abc" * 2_000, "text/plain")}
     stored = await post.http.post("/v1/attachments", files=file, headers=post.ana)
     (upload,) = stored.json()["attachments"]
@@ -208,7 +211,6 @@ async def test_a_storage_that_is_away_is_no_missing_file(post):
     requests = (
         ("POST", "/v1/attachments", {"files": file}),
         ("POST", "/v1/runs", {"json": start}),
-        ("GET", f"/v1/runs/{run_id}/attachments/{upload['id']}", {}),
     )
     for method, path, content in requests:
         post.storage.failing_reads = post.storage.failing_writes = 1
@@ -264,3 +266,32 @@ async def test_long_names_and_hostile_ones_are_sent(post):
         assert "set-cookie" not in found.headers
         assert found.headers["content-disposition"].startswith('attachment; filename="')
         assert found.headers["content-type"] == "application/octet-stream"
+
+
+async def test_a_picture_is_saved_as_one(post):
+    """A page that is sent as a picture does not become a page on the disk of the person who saves it."""
+    page = b"<script>alert(1)</script>"
+    form = {"agent_id": "post.clerk", "input": "weigh it"}
+    made = await post.http.post(
+        "/v1/runs", data=form, files={"file": ("page.html", page, "image/png")}, headers=post.ana
+    )
+    run_id = made.json()["run_id"]
+    await answer_of(post, run_id)
+    (message, *_) = (await post.http.get(f"/v1/runs/{run_id}/transcript", headers=post.ana)).json()
+    path = f"/v1/runs/{run_id}/attachments/{message['parts'][1]['attachment']['id']}"
+    found = await post.http.get(path, headers=post.ana)
+    assert found.headers["content-disposition"].startswith('inline; filename="page.html.png"')
+
+
+async def test_a_client_that_goes_away_is_no_failure_of_the_service():
+    """A form that stops halfway is cut off: it was an error in the log, with a trace."""
+    begin = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + bytes(9_000)
+    messages = iter([{"type": "http.request", "body": begin, "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive():
+        return next(messages)
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=B")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/attachments", "headers": headers}
+    with pytest.raises(Problem, match="the client has gone"):
+        await read_files(Request(scope, receive), AttachmentLimits())

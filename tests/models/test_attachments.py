@@ -2,14 +2,22 @@
 
 import base64
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextContent, UserPromptPart
+from pydantic_ai.messages import TextPart as ModelText
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.profiles import ModelProfile
 
 from sojourn import Agent, App, Attachment, ModelPlanner, ToolCallMeta, Toolset
+from sojourn.errors import StorageUnavailable
 from sojourn.models import attachments
 from sojourn.testing.providers import ProviderServer, calls, says
 from tests.models.test_pictures_in_runs import PNG
+from tests.storage.away import AwayStorage
 
 PDF = b"%PDF-1.4 a scan of a bill\n" * 40
 
@@ -113,3 +121,111 @@ async def test_a_model_sees_the_files_that_a_tool_made(serve, standin: ProviderS
     assert has(body, PDF)
     assert "kept for the people" not in body
     assert standin.refusals == []
+
+
+class Seen:
+    """A model in this process that takes the kinds of files of a profile, and notes what it is asked."""
+
+    def __init__(self, profile: ModelProfile) -> None:
+        self.content: list[object] = []
+        self.model = FunctionModel(self._answer, profile=profile)
+
+    def _answer(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        self.content = [
+            each
+            for message in messages
+            for part in message.parts
+            if isinstance(part, UserPromptPart)
+            for each in ([part.content] if isinstance(part.content, str) else part.content)
+        ]
+        return ModelResponse(parts=[ModelText("seen")])
+
+    @property
+    def texts(self) -> str:
+        return "\n".join(
+            each if isinstance(each, str) else each.content
+            for each in self.content
+            if isinstance(each, (str, TextContent))
+        )
+
+    @property
+    def kinds(self) -> list[str]:
+        return [each.media_type for each in self.content if isinstance(each, BinaryContent)]
+
+
+ONLY_TEXT = ModelProfile(supports_image_input=False, supports_document_input=False)
+"""What the adapter of Cohere says of itself."""
+
+ONLY_PICTURES = ModelProfile(supports_document_input=False)
+"""What those of Groq and Hugging Face say."""
+
+TEXT_DOCUMENTS = ModelProfile(supported_document_media_types=frozenset({"text/plain"}))
+"""What that of OpenAI says of Azure and other servers."""
+
+
+@pytest.mark.parametrize(
+    ("profiles", "kinds", "unseen"),
+    [
+        ([ModelProfile()], ["image/png", "application/pdf", "text/plain"], []),
+        ([TEXT_DOCUMENTS], ["image/png", "text/plain"], ["bill.pdf"]),
+        ([ONLY_PICTURES], ["image/png"], ["bill.pdf"]),
+        ([ModelProfile(), ONLY_PICTURES], ["image/png"], ["bill.pdf"]),
+        ([ONLY_TEXT], [], ["lamp.png", "bill.pdf"]),
+    ],
+    ids=["everything", "text documents", "pictures", "a fallback", "text"],
+)
+async def test_a_model_gets_no_file_that_it_does_not_take(serve, tmp_path, profiles, kinds, unseen):
+    """Its line says so, before a request is made that its adapter or its provider refuses; a text is then a part of the message."""
+    seen = [Seen(each) for each in profiles]
+    client = await serve(planner=ModelPlanner(seen[0].model, fallbacks=[each.model for each in seen[1:]]))
+    files = [
+        write(tmp_path, "lamp.png", base64.b64decode(PNG)),
+        write(tmp_path, "bill.pdf", PDF),
+        write(tmp_path, "notes.txt", b"the lamp is dark"),
+    ]
+    run = await client.start("test.agent", "what is this?", attachments=files)
+    assert (await run.result()).text == "seen"
+    (asked, *_) = seen
+    assert asked.kinds == kinds
+    assert ("the lamp is dark" in asked.texts) == ("text/plain" not in kinds)
+    notes = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert len(notes) == len(unseen)
+    for note, name in zip(notes, unseen, strict=True):
+        kind = "image/png" if name == "lamp.png" else "application/pdf"
+        assert f"({name}): this model takes no {kind}; tools can read it" in note
+
+
+async def test_a_model_reads_texts_of_every_encoding(serve, tmp_path):
+    """A table in the encoding of Windows, as a spreadsheet saves it; adapters decode UTF-8 only, and the plan failed."""
+    asked = Seen(ONLY_PICTURES)
+    plain = Seen(ModelProfile())
+    files = [
+        write(tmp_path, "latin.csv", "Größe;7 €".encode("cp1252")),
+        write(tmp_path, "utf16.txt", "Höhe".encode("utf-16")),
+        write(tmp_path, "bom.txt", "Tiefe".encode("utf-8-sig")),
+        write(tmp_path, "disk.txt", b"\x7fELF\0\0"),
+        write(tmp_path, "page.pdf", b"<html>no PDF</html>"),
+        write(tmp_path, "empty.txt", b""),
+    ]
+    for model in (asked, plain):
+        client = await serve(planner=ModelPlanner(model.model))
+        run = await client.start("test.agent", "what is this?", attachments=files)
+        assert (await run.result()).text == "seen"
+    assert re.findall(r"The text of att_\w+:\n(.*)", asked.texts) == ["Größe;7 €", "Höhe", "Tiefe"]
+    read = [each.data.decode() for each in plain.content if isinstance(each, BinaryContent)]
+    assert read == ["Größe;7 €", "Höhe", "Tiefe"]
+    for why in ("its bytes are no text", "its bytes are no PDF", "it is empty"):
+        assert f"not shown to you: {why}" in plain.texts
+
+
+async def test_a_plan_waits_for_its_files(serve, tmp_path, monkeypatch):
+    """A model whose files cannot be read for a moment is asked once they can, and not without them."""
+    monkeypatch.setattr(StorageUnavailable, "retry_after", timedelta(milliseconds=50))
+    storage, seen = AwayStorage(tmp_path / "storage"), Seen(ModelProfile())
+    app = App(agents=[Agent("test.agent", planner=ModelPlanner(seen.model))], storage=storage)
+    client = await serve(app, storage=storage)
+    storage.failing_reads = 7
+    output = await client.execute("test.agent", "what?", attachments=[write(tmp_path, "bill.pdf", PDF)])
+    assert output.text == "seen"
+    assert storage.failing_reads == 0
+    assert seen.kinds == ["application/pdf"]

@@ -14,11 +14,13 @@ class AwayStorage(FolderStorage):
 
     failing_reads = 0
     failing_writes = 0
+    writes = 0
 
     async def store(self, context, payloads) -> list[StorageDriverClaim]:
         if self.failing_writes:
             self.failing_writes -= 1
             raise ConnectionError(WHY)
+        self.writes += 1
         return await super().store(context, payloads)
 
     async def retrieve(self, context, claims):

@@ -38,7 +38,9 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
 
 @pages.get("/runs/{run_id:path}/attachments/{attachment_id}")
 async def attachment(visit: Visit, run_id: str, attachment_id: str) -> Response:
-    """The content of a file of the run's messages."""
+    """The content of a file of the run's messages, or with `size=small` a thumbnail."""
+    if visit.query("size") == "small":
+        return await visit.console.thumbnails.respond(visit.service, visit.asking, run_id, attachment_id)
     return await download(visit.service, visit.asking, run_id, attachment_id)
 
 

@@ -75,6 +75,62 @@
     field.reportValidity();
   });
 
+  // How far the files of a form are: `fetch` does not tell, and a page that is being left shows nothing.
+  const hasFiles = (form) => form instanceof HTMLFormElement && form.matches("[data-compose]") && Boolean(form.elements.files?.files.length);
+  const upload = (form, url, { headers = {}, body, signal } = {}) => new Promise((resolve, reject) => {
+    const line = document.createElement("p"), bar = document.createElement("progress"), text = document.createElement("span");
+    line.className = "uploading";
+    bar.setAttribute("aria-label", "Upload");
+    text.textContent = "Sending…";
+    line.append(bar, text);
+    form.querySelector(".uploading")?.remove(); // of an upload that was interrupted
+    form.append(line);
+    const request = new XMLHttpRequest(), mega = (bytes) => (bytes / 1e6).toFixed(1);
+    request.open("POST", url);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.addEventListener("progress", ({ loaded, total }) => {
+      bar.max = total;
+      bar.value = loaded;
+      text.textContent = loaded < total ? `${mega(loaded)} of ${mega(total)} MB` : "Sent. The files are being stored…";
+    });
+    request.addEventListener("loadend", () => {
+      line.remove();
+      if (request.status) resolve(request);
+      else reject(new TypeError("the upload was interrupted"));
+    });
+    signal?.addEventListener("abort", () => request.abort());
+    request.send(body);
+  });
+  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    const form = ctx.sourceElement;
+    if (hasFiles(form)) ctx.fetch = async (url, options) => {
+      const done = await upload(form, url, options), lines = done.getAllResponseHeaders().trim().split("\r\n");
+      const headers = lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
+      return new Response(done.responseText || null, { status: done.status, headers });
+    };
+  });
+  document.addEventListener("submit", async (event) => { // of a form that opens another page
+    const form = event.target;
+    if (event.defaultPrevented || !hasFiles(form) || form.hasAttribute("hx-post")) return;
+    event.preventDefault();
+    const body = new FormData(form, event.submitter), buttons = form.querySelectorAll("button");
+    for (const button of buttons) button.disabled = true;
+    try {
+      const { responseURL, responseText } = await upload(form, form.action, { body });
+      if (new URL(responseURL).pathname !== new URL(form.action).pathname) return location.assign(responseURL);
+      const page = new DOMParser().parseFromString(responseText, "text/html").querySelector("main");
+      document.querySelector("main").replaceWith(page); // the form again, with the reason
+      scrollTo(0, 0);
+    } catch {
+      const line = document.createElement("p");
+      line.className = "uploading bad";
+      line.setAttribute("role", "alert");
+      line.textContent = "The upload was interrupted. Send it again.";
+      form.append(line);
+    }
+    for (const button of buttons) button.disabled = false;
+  });
+
   // The end of the conversation stays in sight for who looks at it.
   const turns = document.getElementById("turns");
   if (!turns || !document.getElementById("live")) return;

@@ -121,6 +121,7 @@ async def with_files(service: Service, asking: Principal, message: Message, run_
     """
     if not message.attachments:
         return message
+    service.client.attachments.check_count(len(message.attachments))  # before any of them is stored
     parts = [await _with_file(service, asking, part, run_id) for part in message.parts]
     return message.model_copy(update={"parts": parts})
 
