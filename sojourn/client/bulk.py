@@ -58,6 +58,11 @@ class BulkResult:
     error: SojournError | None = None
     """Why nothing was done."""
 
+    @property
+    def is_found(self) -> bool:
+        """Whether there is a run of this id, which the sender may see."""
+        return not isinstance(self.error, RunNotFound)
+
 
 def can_act(action: BulkAction, status: str) -> bool:
     """Return whether an action does something with runs of a status."""

@@ -61,7 +61,7 @@ PAGES = [
     _read("/", "/", 200, ""),
     _live("/live/home"),
     _form("/bulk", "/bulk", {"do": "cancel", "run": "$run"}, 200, ""),
-    _form("/bulk/act", "/bulk/act", {"do": "cancel", "run": "$run", "made": "$key"}, 200, ""),
+    _form("/bulk/act", "/bulk/act", {"do": "cancel", "run": "$run"}, 200, ""),
     _read("/runs", "/runs", 200, ""),
     _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
     _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
