@@ -47,8 +47,9 @@ async def test_an_approver_sees_the_files_of_a_call(post, visit, script):
     """The inbox and the page of the run show the picture and a link to the other file; each leads to the content."""
     url, run = post
     (wait,) = (await run.status()).awaits
+    page = await visit("about:blank", script=script)
     for path in (f"/inbox/{run.id}/{wait.id}", f"/runs/{run.id}"):
-        page = await visit(f"{url}{path}", script=script)
+        await page.goto(f"{url}{path}")
         files = page.locator(".attached li")
         await expect(files).to_have_count(2)
         await expect(files.first).to_contain_text("dot.png")

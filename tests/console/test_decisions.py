@@ -43,7 +43,8 @@ async def test_no_page_names_the_client_of_temporal(office, decided):
     answered = [each async for each in money.events(follow=False) if each.type == "await_answered"]
     (identity,) = {each.identity for each in answered}
     assert identity
-    pages = ["/decisions", "/decisions.csv", f"/inbox/{money.id}/{wait.id}", f"/runs/{money.id}"]
+    pages = [f"/decisions{kind}?agent=office.clerk" for kind in ("", ".csv")]
+    pages += [f"/inbox/{money.id}/{wait.id}", f"/runs/{money.id}"]
     pages += [f"/runs/{money.id}/events{query}" for query in ("", f"?at={answered[0].event_id}")]
     async with http_client() as http:
         for path in pages:
@@ -90,7 +91,7 @@ async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     """The CSV has every decision with its digest and arguments; what would be a formula begins with an apostrophe."""
     money, wait, words = decided
     async with http_client(base_url=office.url, timeout=60) as http:
-        answer = await http.get("/decisions.csv")
+        answer = await http.get("/decisions.csv?agent=office.clerk")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert "attachment" in answer.headers["content-disposition"]
     rows = {row["run_id"]: row for row in csv.DictReader(io.StringIO(answer.text))}

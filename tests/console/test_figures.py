@@ -217,18 +217,18 @@ async def test_an_open_page_folds_calls_as_they_end(serve, measure, status_when,
 
 
 async def test_a_page_of_a_long_inbox_costs_what_it_shows(serve, measure, until):
-    """With 120 waiting runs a page compares those that it shows and a few more; nothing is read again."""
+    """With 100 waiting runs a page compares those that it shows and a few more; nothing is read again."""
     client = await serve(app)
     measured = await measure(client)
     session = f"s-{uuid.uuid4().hex[:8]}"
     runs = await asyncio.gather(
-        *(client.start("figures.agent", "0 ask", session_id=session) for _ in range(120))
+        *(client.start("figures.agent", "0 ask", session_id=session) for _ in range(100))
     )
 
     async def is_whole() -> bool:
         text = await measured.get("/inbox")
         count = re.search(r"<b>([\d,]+)</b> open", text)
-        return bool(count) and int(count[1].replace(",", "")) >= 120 and "being read" not in text
+        return bool(count) and int(count[1].replace(",", "")) >= 100 and "being read" not in text
 
     await until(is_whole)
     await asyncio.sleep(1.1)  # until what was compared counts as old
@@ -289,10 +289,10 @@ async def test_an_inbox_says_that_it_is_read_before_the_first_list_has_come(
 
 
 async def test_a_page_that_is_looked_at_for_long_stays_small(serve, measure, status_when, visit):
-    """While 800 entries come it forgets the first ones, and has a link to them."""
+    """While 500 entries come it forgets the first ones, and has a link to them."""
     client = await serve(app)
     measured = await measure(client)
-    run = await client.start("figures.agent", "800 ask")
+    run = await client.start("figures.agent", "500 ask")
     await status_when(run, lambda status: status.awaits)
     page = await visit(f"{measured.http.base_url}/runs/{run.id}")
     await expect(page.locator("#connection")).to_have_text("Live")

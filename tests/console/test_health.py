@@ -62,8 +62,8 @@ async def test_a_stuck_run_is_listed_with_its_reason_and_its_mend(shop, temporal
         await page.close()
 
 
-async def test_two_hundred_viewers_cost_one_look(console, monkeypatch):
-    """The server is asked as often for 200 who look at once as for one."""
+async def test_fifty_viewers_cost_one_look(console, monkeypatch):
+    """The server is asked as often for 50 who look at once as for one."""
     # On a busy machine it takes them more than the 8 s for which one look is shown to others.
     monkeypatch.setattr("sojourn.console.checkup.FRESH", 600.0)
     service = console.web.state.service
@@ -79,11 +79,11 @@ async def test_two_hundred_viewers_cost_one_look(console, monkeypatch):
     service.client.temporal.workflow_service.describe_namespace = counted
     try:
         async with http_client(base_url=console.url, timeout=60) as http:
-            answers = await asyncio.gather(*(http.get("/health-checks") for _ in range(200)))
+            answers = await asyncio.gather(*(http.get("/health-checks") for _ in range(50)))
     finally:
         service.client.temporal.workflow_service.describe_namespace = real
     assert {answer.status_code for answer in answers} <= {200, 429}
-    assert sum(answer.status_code == 200 for answer in answers) > 150
+    assert sum(answer.status_code == 200 for answer in answers) > 40
     assert calls == 1
 
 

@@ -61,7 +61,7 @@ def known(desk, until) -> Known:
 
 @pytest.mark.parametrize(
     ("size", "scheme", "script"),
-    [("phone", "dark", False), ("desk", "light", True), ("phone", "light", True)],
+    [("phone", "dark", False), ("desk", "light", True)],
 )
 async def test_home_has_what_needs_the_visitor_and_what_went_wrong(
     desk, tenant_console, ana, known, visit, size, scheme, script

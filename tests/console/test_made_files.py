@@ -46,8 +46,9 @@ async def test_files_that_a_tool_made_are_shown(post, visit):
     url, client = post
     session = client.session("post.clerk", uuid.uuid4().hex)
     await (await session.send("draw")).result()
+    page = await visit("about:blank")
     for path, opens in ((f"/talk/post.clerk/{session.session_id}", False), (f"/runs/{session.run.id}", True)):
-        page = await visit(f"{url}{path}")
+        await page.goto(f"{url}{path}")
         if opens:
             await page.locator("details", has_text="draw").first.locator("summary").first.click()
         files = page.locator(".attached li")

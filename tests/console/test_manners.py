@@ -197,21 +197,21 @@ async def test_a_page_needs_no_script(place, visit):
         assert await page.locator("button[type=button]:visible").count() == 0, name
 
 
+@pytest.mark.usefixtures("short_decisions")
 async def test_a_page_loads_little_and_from_here_only(place, visit):
     """All scripts of a page are at most 100 KB, and nothing comes from anywhere else."""
+    page, answers = await visit("about:blank"), list[Any]()
+
+    def answered(answer: Any) -> None:
+        answers.append(answer)
+
+    page.on("response", answered)
     for name, path in PAGES.items():
-        page = await visit("about:blank")
-        answers = list[Any]()
-
-        def answered(answer: Any, answers: list[Any] = answers) -> None:
-            answers.append(answer)
-
-        page.on("response", answered)
+        answers.clear()
         await page.goto(place.at(path))
         scripts = [await each.body() for each in answers if each.request.resource_type == "script"]
         assert 0 < sum(map(len, scripts)) <= MOST_SCRIPT, name
         assert all(each.url.startswith(place.url) for each in answers), name
-        await page.context.close()
 
 
 async def test_a_browser_gets_a_page_where_there_is_none_and_a_program_problem_details(place):
