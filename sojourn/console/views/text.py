@@ -11,17 +11,17 @@ __all__ = [
     "WORDS",
     "ago",
     "ago_now",
+    "escape_hidden",
     "exact",
     "lines_of",
     "short_number",
-    "shown",
     "size",
     "split_advice",
     "word_of",
 ]
 
 
-def shown(text: object) -> str:
+def escape_hidden(text: object) -> str:
     """Return a text with everything that is not plainly visible written out.
 
     A person decides on the basis of this text.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
 
-from sojourn.console.views.text import lines_of, shown
+from sojourn.console.views.text import escape_hidden, lines_of
 from sojourn.contracts.tool_result import Artifact
 from sojourn.values.visible import CUT, describe_mixed_scripts, one_line
 
@@ -173,7 +173,7 @@ MAX_NAME = 200
 """Longest name that is displayed unfolded, in characters."""
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
-"""Escape that `shown` writes for a character that is not plainly visible."""
+"""Escape that `escape_hidden` writes for a character that is not plainly visible."""
 
 _ABSENT = object()
 _PLAIN = {"", "true", "false", "null", "none"}
@@ -242,7 +242,7 @@ def arguments_of(
             for path, value in old.items()
             if path not in leaves
         ]
-    whole = shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
+    whole = escape_hidden(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
     left_out = count - len(leaves)
     is_whole = (
         len(whole) <= MAX_VALUE
@@ -295,9 +295,9 @@ def _row(
 
 def _text(value: Any) -> str:
     if isinstance(value, str) and not _could_be_another(value):
-        return shown(value)
+        return escape_hidden(value)
     try:
-        return shown(json.dumps(value, ensure_ascii=False, default=str))
+        return escape_hidden(json.dumps(value, ensure_ascii=False, default=str))
     except ValueError:  # an integer has more digits than Python formats
         return hex(value) if isinstance(value, int) else CUT
 
@@ -321,7 +321,7 @@ def _name(path: Sequence[str | int]) -> str:
             text += f".{step}" if text else step
         else:
             text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return shown(text)
+    return escape_hidden(text)
 
 
 MOST_SHOWN = 2_100_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from sojourn.answers import WaitView, wait_view
-from sojourn.console.views.text import shown
+from sojourn.console.views.text import escape_hidden
 from sojourn.console.views.values import Arguments, arguments_of
 from sojourn.console.views.wait_history import WaitHistory
 from sojourn.contracts.awaits import Await, AwaitConfirmation
@@ -319,7 +319,7 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
         about_tool=_prose(spec.description) if spec else "",
         tags=tuple(one_line(tag, 60) for tag in call.tags[:12]),
         consequences=_consequences(form.wait, spec),
-        changes=tuple(shown(change[:MAX_TEXT]) for change in call.changes[:MOST_CHANGES]),
+        changes=tuple(escape_hidden(change[:MAX_TEXT]) for change in call.changes[:MOST_CHANGES]),
         arguments=arguments,
     )
 
@@ -387,7 +387,7 @@ def _in_words(form: WaitForm, specs: Specs) -> WaitForm:
         about_tool=_prose(spec.description) if spec else "",
         fields=fields,
         words=words if wait.tool_call_id is None or not fields else None,
-        example=shown(_json(wait.example)) if wait.example and not fields else "",
+        example=escape_hidden(_json(wait.example)) if wait.example and not fields else "",
     )
 
 

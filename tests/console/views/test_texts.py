@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.console.views.markdown import plain_words, render_markdown
-from sojourn.console.views.text import ago, ago_now, exact, lines_of, short_number, shown, size
+from sojourn.console.views.text import ago, ago_now, escape_hidden, exact, lines_of, short_number, size
 from sojourn.values.visible import format_money, one_line, readable
 
 NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -53,7 +53,7 @@ def test_amounts_are_short_and_say_their_unit():
 def test_what_nobody_sees_is_written_out():
     """Direction marks, escape sequences and zero-width spaces, in prose too; letters and emojis stay whole."""
     hostile = "pay\u202egpj.exe \x1b[31mred\u200b"
-    for made in (shown(hostile), readable(hostile)):
+    for made in (escape_hidden(hostile), readable(hostile)):
         assert made.isprintable()
         assert "\\u202e" in made
         assert "\\u001b" in made
