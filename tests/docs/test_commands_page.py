@@ -124,9 +124,11 @@ async def test_talk(served, status_when):
     run = served.client.session("desk.clerk", session_id).run
     status = await status_when(run, lambda status: status.status == "idle" and not status.queued)
     assert status.turns in (2, 3)
-    interrupted = await served.sojourn(*lines[3])
+    await all_well(served, lines[3:5])
+    assert (await served.client.session("desk.clerk", session_id).timeline()).branches == 2
+    interrupted = await served.sojourn(*lines[5])
     assert (interrupted.code, "is idle; there is no turn" in interrupted.err) == (1, True)
-    await all_well(served, lines[4:])
+    await all_well(served, lines[6:])
     assert (await run.result()).reason == "closed"
 
 

@@ -46,7 +46,7 @@ async def point_of_response(service: Service, previous: ReplyToken, message_id: 
     if is_busy:
         raise Problem(
             409,
-            "session_busy",
+            "not_begun",
             "previous_response_id: another turn of the conversation is under way",
             then="Send it again once that turn has ended, or cancel its response.",
             run_id=previous.run_id,
