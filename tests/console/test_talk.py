@@ -415,6 +415,28 @@ async def test_a_message_is_edited_and_the_branches_are_switched(console, visit,
     await shown("one", "two", "three", "four")
 
 
+async def test_earlier_parts_show_the_present_branch_and_how_to_reach_the_others(console, talk):
+    """A page of earlier turns has those of the present branch, with arrows; the run's page folds the turns that were left."""
+    session = await talk("one", "two", "three")
+    _, second, _ = (await session.timeline()).turns
+    for text in ("TWO", "2"):
+        await (await session.edit(second.messages[0].message_id, text)).result()
+    await talk("four")
+    last = (await session.timeline()).turns[-1]
+    async with http_client() as http:
+        earlier = (await http.get(talk.url, params={"before": last.key})).text
+        run = (await http.get(f"{console.url}/runs/{session.run.id}", params={"before": last.key})).text
+        left = (
+            await http.get(f"{console.url}/runs/{session.run.id}", params={"before": "1-000000-00000"})
+        ).text
+    said = re.findall(r'class="words"[^>]*>(?:<[^>]*>|\s)*([^<]*)', earlier)
+    assert [text.strip() for text in said] == ["one", "2"]
+    assert ("3 / 3" in earlier, "of another branch" in run) == (True, False)
+    folded = left.partition("of another branch")
+    said = [[f"<p>{text}</p>" in part for text in ("one", "two", "three")] for part in folded[::2]]
+    assert said == [[True, False, False], [False, True, True]]
+
+
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk, script):
     """The buttons end the present turn, and then the conversation; the page of one that is over says how to go on."""

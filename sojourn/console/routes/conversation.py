@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from sojourn.answers import Answer, WaitRef, WaitView, parse_answer
 from sojourn.attachments import Upload
 from sojourn.client.run import Run
-from sojourn.client.session import opened_by
+from sojourn.client.session import Session
 from sojourn.console.answering import VERDICTS, find_wait, submit_form
 from sojourn.console.form import File, Form, form_with_files, message_in, most_bytes
 from sojourn.console.live import Live, part
@@ -27,12 +27,11 @@ from sojourn.console.views.text import ago_now
 from sojourn.console.views.waits import WaitForm, waits_below, waits_of
 from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
-from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import (
     edit_message,
-    read_branches,
+    read_present_branch,
     submit_answer,
     switch_branch,
     withdraw_message,
@@ -40,7 +39,7 @@ from sojourn.http.answering import (
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
 from sojourn.reader import MAX_TURNS, TURNS, read_conversation
-from sojourn.timeline import UserTurn
+from sojourn.timeline import Timeline, UserTurn
 
 __all__ = ["pages"]
 
@@ -109,14 +108,13 @@ async def _page(
 ) -> Response:
     before = visit.event_id("before") if visit.request.method == "GET" else ""
     talk = await visit.console.talks.look(run.id, 0)
-    shown = await read_conversation(visit.service.client, run.id, before=before) if before else talk.timeline
-    path = shown.path
+    shown, path = await _read_turns(visit, run, before) if before else (talk.timeline, talk.timeline.path)
     turns, origin = path[-TURNS:], shown.started and shown.started.forked_from
     await prepare(text for turn in turns for text in markdown_of_turn(turn))
     values = _values(visit, agent_id, session_id, talk)
     values |= {
         "turns": [
-            visit.render("talk_turn.html", turn=turn, **{**values, "before": before, "refused": refused})
+            visit.render("talk_turn.html", turn=turn, **{**values, "found": shown, "refused": refused})
             for turn in turns
         ],
         "earlier": turns[0].key if len(path) > TURNS else turns_before(shown),
@@ -134,6 +132,15 @@ async def _page(
     name = "talk_earlier.html" if before and visit.is_part else "conversation.html"
     status = problem.status if problem else refused.http_status if refused else 200
     return visit.page(name, http_status=status, **values)
+
+
+async def _read_turns(visit: Visit, run: Run, before: str) -> tuple[Timeline, list[UserTurn]]:
+    """Read a conversation, and the turns of its present branch before an event."""
+    client = visit.service.client
+    if branch := await read_present_branch(client, run.id, before):
+        return branch
+    shown = await read_conversation(client, run.id, before=before)
+    return shown, shown.path
 
 
 def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> dict[str, Any]:
@@ -268,14 +275,15 @@ async def _do(
 ) -> str | Response:
     if form.text("do") == "send":
         return await _send(visit, agent_id, session_id, form, files)
-    run = await visit.service.conversation(visit.asking, agent_id, session_id)
+    session = await visit.service.known_session(visit.asking, agent_id, session_id)
+    run = session.run
     heard = visit.console.talks.hearing(run.id)
     by, reason = visit.asking.subject, form.text("reason").strip()
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
         "close": lambda: run.close(reason, by=by),
-        "edit": lambda: _edit(visit, agent_id, session_id, form),
-        "switch": lambda: _switch(visit, agent_id, session_id, form),
+        "edit": lambda: _edit(visit, session, form),
+        "switch": lambda: switch_branch(session, form.text("at")),
         "withdraw": lambda: withdraw_message(run, visit.asking, form.text("message_id")),
     }
     if act := acts.get(form.text("do")):
@@ -293,25 +301,10 @@ async def _do(
     return ""
 
 
-async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
+async def _edit(visit: Visit, session: Session, form: Form) -> None:
     """Send other words for a message, or have it answered again if the form has none."""
-    session = await visit.service.session(visit.asking, agent_id, session_id)
-    message_id = form.text("message_id")
-    message: Message | None = None
-    if "text" in form:
-        turn = opened_by(await read_branches(session), message_id)
-        parts = turn.messages[0].message.parts if turn else []
-        files = [part for part in parts if not isinstance(part, TextPart)]
-        words = [TextPart(type="text", text=text)] if (text := form.text("text")).strip() else []
-        message = Message(role="user", parts=[*words, *files])
-        if not message.parts:
-            raise Problem(422, "invalid_input", "the message is empty", then="Enter the new words.")
-    await edit_message(session, visit.asking, message_id, message, branches=form.number("branches"))
-
-
-async def _switch(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
-    session = await visit.service.session(visit.asking, agent_id, session_id)
-    await switch_branch(session, form.text("at"))
+    text, number = form.text("text") if "text" in form else None, form.number("branches")
+    await edit_message(session, visit.asking, form.text("message_id"), text, branches=number, keep_files=True)
 
 
 async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import functools
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from starlette.responses import Response
@@ -21,11 +22,13 @@ from sojourn.console.views.runs import RunHead
 from sojourn.console.views.text import ago_now
 from sojourn.console.views.tree import OpenTree
 from sojourn.console.watched import Changes, News, WatchedRun
+from sojourn.contracts.event import ConversationBranchedEvent, RunContinuedEvent
 from sojourn.contracts.ids import EVENT_ID, place_in, place_of
 from sojourn.errors import SojournError
+from sojourn.http.answering import read_present_branch
 from sojourn.http.problems import Problem
 from sojourn.reader import read_part
-from sojourn.timeline import Call, CallFold, Entry, Row, Timeline, fold_calls
+from sojourn.timeline import Call, CallFold, Entry, Note, Row, Timeline, fold_calls
 
 __all__ = ["call_of", "head_values", "links_of", "pages"]
 
@@ -230,17 +233,48 @@ async def run(visit: Visit, run_id: str) -> Response:
     links = await links_of(visit, watched)
     rows = fold_calls(timeline.entries) if before else watched.tree
     await _prepare(rows[-WINDOW:])
+    left = await _left_turns(visit, found.id, timeline) if before else frozenset[str]()
     # Nothing is awaited from here on, so the tree, its mark and the head are of one moment.
     rows = rows if before else watched.tree
+    shown = rows[-WINDOW:]
     return visit.page(
         "run.html",
         **head_values(watched, links),
-        entries=[_row(visit, watched, row, before=before) for row in rows[-WINDOW:]],
+        entries=list(_rows(visit, watched, shown, left, before)),
         earlier=_before(timeline, rows, earlier),
         before=before,
         mark=watched.mark,
         tab="tree",
     )
+
+
+async def _left_turns(visit: Visit, run_id: str, timeline: Timeline) -> frozenset[str]:
+    """Return the ids of a conversation's turns outside its present branch."""
+    branch = await read_present_branch(visit.service.client, run_id) if timeline.is_conversation else None
+    if branch is None:
+        return frozenset()
+    whole, path = branch
+    ids, present = (frozenset(id for turn in turns for id in turn.ids) for turns in (whole.turns, path))
+    return ids - present
+
+
+_BETWEEN = (ConversationBranchedEvent, RunContinuedEvent)
+"""Events between the turns of two branches."""
+
+
+def _rows(
+    visit: Visit, watched: WatchedRun, rows: Sequence[Row], left: frozenset[str], before: str
+) -> Iterator[str]:
+    """Render rows. Those of turns that the conversation has left are folded."""
+
+    def is_left(row: Row) -> bool:
+        entry = row if isinstance(row, Entry) else row.entries[0]
+        is_between = isinstance(entry, Note) and isinstance(entry.event, _BETWEEN)
+        return entry.turn_id in left and not is_between
+
+    for is_folded, some in groupby(rows, is_left):
+        html = [_row(visit, watched, row, before=before) for row in some]
+        yield visit.render("run_branch.html", entries=html) if is_folded else "".join(html)
 
 
 def _before(timeline: Timeline, rows: Sequence[Row], earlier: str) -> str:
