@@ -94,6 +94,27 @@ async def test_a_call_is_approved_with_edited_arguments(office, visit, size, scr
     await expect(page.locator(".decision").first).to_contain_text("amount: 12.5 → 9.75")
 
 
+async def test_a_call_is_edited_on_the_page_of_its_run(office, visit):
+    """The form is there too; one that was opened before the tool's arguments were changed decides nothing."""
+    run, wait = await office.asks("refund Ana")
+    page = await visit(f"{office.url}/runs/{run.id}")
+    edit = page.locator("#side details.edit")
+    await edit.locator("summary").click()
+    await edit.get_by_label("Amount").fill("9.75")
+    await edit.locator("input[name=shape]").evaluate("field => field.value = '0123456789abcdef'")
+    await edit.get_by_role("button", name="Approve with changes").click()
+    await expect(page.locator("#open .problem")).to_contain_text("nothing was decided")
+    assert (await run.status()).awaits == [wait]
+    await page.goto(f"{office.url}/runs/{run.id}")
+    await edit.locator("summary").click()
+    await edit.get_by_label("Amount").fill("9.75")
+    await edit.get_by_role("button", name="Approve with changes").click()
+    await expect(page.locator("#said")).to_contain_text("Approved with changes")
+    await office.asked(run, but=wait.id)
+    ended = [event async for event in run.events(follow=False) if event.type == "tool_end"][1]
+    assert ended.result.result == "refunded 9.75"
+
+
 async def test_what_differs_from_the_last_approved_call_is_shown(office, visit):
     """The second call of a tool is compared with the one that somebody approved: values, new ones and those that are missing."""
     run, first = await office.asks("refund Ana")
@@ -224,7 +245,7 @@ async def test_an_approval_that_changes_under_an_open_page_is_armed_anew(office,
     """On the page of a run the next approval takes the place of one that somebody else has given, and a click meant for that one does nothing."""
     run, first = await office.asks("refund Ana")
     page = await visit(f"{office.url}/runs/{run.id}")
-    form = page.locator("#side form[data-wait]:not([data-arming])")
+    form = page.locator("#side form.settle[data-wait]:not([data-arming])")
     await expect(page.locator("#connection")).to_have_text("Live")
     await expect(form).to_be_attached()
     approve = page.locator("#side").get_by_role("button", name="Approve", exact=True)

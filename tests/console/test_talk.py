@@ -132,7 +132,7 @@ async def test_an_approval_is_decided_in_its_place(console, visit, talk, script)
     ask = page.locator(".ask")
     await expect(ask).to_contain_text("Wipe disk a?")
     await expect(ask).to_contain_text('"disk": "a"')
-    await ask.get_by_label("Reason").fill("it is old")
+    await ask.get_by_label("Reason (optional").fill("it is old")
     await press(page, ask.get_by_role("button", name="Approve", exact=True), script=script)
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
     if not script:

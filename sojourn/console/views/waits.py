@@ -307,7 +307,7 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
         before.arguments if before else None,
         about=spec.payload.field_descriptions if spec else None,
     )
-    is_editable = form.found is not None and call.allows_edits and arguments.is_whole
+    is_editable = form.is_open and call.allows_edits and arguments.is_whole
     return replace(
         form,
         fields=edit_fields(schema, call.payload, "edit") if is_editable else (),
