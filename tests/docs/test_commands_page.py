@@ -124,7 +124,8 @@ async def test_talk(served, status_when):
     run = served.client.session("desk.clerk", session_id).run
     status = await status_when(run, lambda status: status.status == "idle" and not status.queued)
     assert status.turns in (2, 3)
-    await all_well(served, lines[3:5])
+    for line in lines[3:5]:
+        await all_well(served, [line])
     assert (await served.client.session("desk.clerk", session_id).timeline()).branches == 2
     interrupted = await served.sojourn(*lines[5])
     assert (interrupted.code, "is idle; there is no turn" in interrupted.err) == (1, True)
