@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from sojourn.client.client import Client
-from sojourn.client.forking import RETRYABLE
+from sojourn.client.forking import RETRYABLE, fork_id
 from sojourn.client.listing import describe_run, run_of
 from sojourn.client.run import Run
 from sojourn.client.sending import run_ended
 from sojourn.contracts.run import OPEN_STATUSES
-from sojourn.errors import InvalidInput, RunNotFound, SojournError
+from sojourn.errors import InvalidInput, RunAlreadyExists, RunNotFound, SojournError
 
 __all__ = [
     "ACTIONS",
@@ -21,6 +22,7 @@ __all__ = [
     "act_on_each",
     "can_act",
     "each_status",
+    "retry_once",
     "status_of",
 ]
 
@@ -90,6 +92,38 @@ async def each_status(client: Client, run_ids: Sequence[str]) -> dict[str, str]:
                 return ""
 
     return dict(zip(run_ids, await asyncio.gather(*map(read, run_ids)), strict=True))
+
+
+async def retry_once(
+    run: Run,
+    *,
+    find: Callable[[datetime | None], Awaitable[str]],
+    fork: Callable[[str], Awaitable[Run]],
+) -> Retried:
+    """Continue a run in a new one, or return the one that continues it.
+
+    The id of the new run is derived from the run and its end, so that two operators never start two, even before a list
+    has the first.
+
+    Args:
+        run: The run.
+        find: Returns the id of a fork that started at a moment or later, or an empty text.
+        fork: Forks the run under an id. Raises RunAlreadyExists.
+
+    Raises:
+        RunAlreadyExists: Another run has the id.
+    """
+    origin = await run.status()
+    if found := await find(origin.closed_at):
+        return Retried(found, already=True)
+    new_id = fork_id(origin, "retry", run.id, str(origin.closed_at))
+    try:
+        return Retried((await fork(new_id)).id)
+    except RunAlreadyExists:
+        there = await run_of(await describe_run(run.client.temporal, new_id))
+        if there.forked_from is None or there.forked_from.run_id != run.id:
+            raise
+        return Retried(new_id, already=True)
 
 
 async def act_on_each(

@@ -23,6 +23,7 @@ __all__ = [
     "is_session_digest",
     "tenant_of",
     "tenant_part",
+    "tenant_prefix",
     "viewers_of",
 ]
 
@@ -48,6 +49,11 @@ def conversation_prefix(agent_id: str, tenant: str = "") -> str:
     This is `<agent>@`, or `<agent>:<tenant>@`.
     """
     return f"{agent_id}:{tenant_part(tenant)}@" if tenant else f"{agent_id}@"
+
+
+def tenant_prefix(tenant: str) -> str:
+    """Return the prefix of ids that requests of a tenant choose for runs."""
+    return f"{tenant_part(tenant)}=" if tenant else ""
 
 
 def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:

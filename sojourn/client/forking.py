@@ -1,6 +1,8 @@
 """Build the beginning of a fork, from a run's history and the requested change."""
 
 import asyncio
+import hashlib
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -16,7 +18,7 @@ from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
 from sojourn.archive import store_segment
-from sojourn.client.conversation_id import conversation_id, conversation_prefix
+from sojourn.client.conversation_id import conversation_id, conversation_prefix, tenant_prefix
 from sojourn.client.start import generate_id
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitConfirmation
@@ -24,7 +26,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, principal_fault
-from sojourn.contracts.run import ForkedFrom, RunInput
+from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
@@ -66,6 +68,7 @@ __all__ = [
     "decisions_in_fork",
     "edit_warning",
     "editable_call",
+    "fork_id",
     "fork_of",
     "read_histories",
 ]
@@ -228,6 +231,18 @@ class Fork:
         state = self.begins.state
         opening = state.opening.model_copy(update={"listed": True})
         return write_continuation(copy_with(self.begins, state=copy_with(state, opening=opening)))
+
+
+def fork_id(origin: RunStatus, *parts: Any) -> str:
+    """Return the id of a fork, which is the same for equal JSON values.
+
+    The fork of a conversation is one too, with a session of its own.
+    """
+    mark = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    if origin.conversation:
+        session_id = f"{origin.session_id[:MAX_ORIGIN]}-fork-{mark[:8]}".lstrip("-")
+        return conversation_id(origin.agent_id, session_id, origin.tenant)
+    return f"{tenant_prefix(origin.tenant)}{origin.agent_id.rsplit('.', 1)[-1]}-{mark[:12]}"
 
 
 def read_histories(run_id: str, path: str | PathLike[str]) -> list[WorkflowHistory]:

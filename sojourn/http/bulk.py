@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sojourn.client.bulk import BulkAction, BulkResult, Retried, act_on_each
 from sojourn.client.run import Run
 from sojourn.contracts.principal import Principal
+from sojourn.http.problems import problem_of
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
@@ -21,21 +22,26 @@ async def act_on_runs(
     """Cancel or retry runs, and return the result of each in their order.
 
     A run that the principal may not see is as one that does not exist. One that has another status is left as it is. A run
-    that was forked before is not retried again.
+    that was forked since it ended is not retried again.
 
     Raises:
         MissingRole: The principal is no operator.
     """
     require(asking, "operator")
+    forks = dict[str, str]()
     audit.bind(bulk=action, runs=list(run_ids))
 
     async def status_of(run_id: str) -> str:
         return (await service.listed_run(asking, run_id)).status
 
     async def retry(run: Run) -> Retried:
-        return await service.retry_once(asking, run)
+        retried = await service.retry_once(asking, run)
+        if not retried.already:
+            forks[run.id] = retried.run_id
+            audit.bind(forks=forks)  # at once, since the client may disconnect before the others
+        return retried
 
-    return await act_on_each(
+    results = await act_on_each(
         service.client,
         action,
         run_ids,
@@ -44,3 +50,6 @@ async def act_on_runs(
         by=asking.subject,
         reason=reason,
     )
+    if refused := {each.run_id: problem_of(each.error).code for each in results if each.error}:
+        audit.bind(refused=refused)
+    return results

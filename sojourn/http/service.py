@@ -3,10 +3,9 @@
 `Backend` has the connection behind it.
 """
 
-import hashlib
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -15,10 +14,9 @@ from temporalio.client import WorkflowExecutionDescription
 
 from sojourn.attachments import attachments_in, runs_read_by
 from sojourn.authoring.app import App
-from sojourn.client.bulk import Retried
+from sojourn.client.bulk import Retried, retry_once
 from sojourn.client.client import Client
-from sojourn.client.conversation_id import conversation_id
-from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
+from sojourn.client.forking import MISSING, ForkReview, fork_id
 from sojourn.client.listing import Selection, describe_run
 from sojourn.client.run import Run
 from sojourn.client.sending import not_found, run_ended
@@ -176,24 +174,25 @@ class Service(Backend):
         parts = [asking.tenant, asking.subject, run.id, made, body.model_dump(mode="json")]
         if result is not MISSING:
             parts.append({"result": result})
-        mark = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-        status = await run.status()
-        if status.conversation:
-            session_id = f"{status.session_id[:MAX_ORIGIN]}-fork-{mark[:8]}".lstrip("-")
-            new_id = conversation_id(status.agent_id, session_id, asking.tenant)
-        else:
-            new_id = run_id_for(asking, f"{status.agent_id.rsplit('.', 1)[-1]}-{mark[:12]}")
+        new_id = fork_id(await run.status(), *parts)
         try:
             return await self._fork(asking, run, body, result, new_id)
         except RunAlreadyExists:
             return await self.run(asking, new_id)
 
     async def retry_once(self, asking: Principal, run: Run) -> Retried:
-        """Continue a run in a new one, or return the fork of it that the principal sees."""
-        forks = await self.runs(asking, Selection(fork_of=run.id), most=1)
-        if forks.runs:
-            return Retried(forks.runs[0].run_id, already=True)
-        return Retried((await self.fork_once(asking, run, ForkBody(), result=MISSING, made="retry")).id)
+        """Continue a run, as `sojourn.client.bulk.retry_once` does."""
+
+        async def find(since: datetime | None) -> str:
+            forks = await self.runs(asking, Selection(fork_of=run.id, since=since), most=1)
+            return forks.runs[0].run_id if forks.runs else ""
+
+        async def fork(new_id: str) -> Run:
+            return await self.client.fork(
+                run.id, by=asking.subject, new_run_id=new_id, principal=asking, app=self.app
+            )
+
+        return await retry_once(run, find=find, fork=fork)
 
     def choose_run_id(self, asking: Principal, run_id: str | None) -> str | None:
         """Return `chosen_id` of the id that a request chooses, or None without one."""

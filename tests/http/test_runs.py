@@ -311,9 +311,17 @@ async def test_several_runs_are_changed_each_by_itself(served, until):
         assert [each["run_id"] for each in results] == run_ids[:4]
         return [each["done"] or each["problem"]["code"] for each in results], results
 
-    done, results = await act("retry")
+    with capture_logs() as caught:  # at once, before the store lists a fork
+        (done, results), (_, others) = await asyncio.gather(act("retry"), act("retry"))
     assert done == ["retried", "invalid_input", "invalid_input", "run_not_found"]
     fork = results[0]["new_run_id"]
+    assert others[0]["new_run_id"] == fork
+    assert sorted(each[0]["already"] for each in (results, others)) == [False, True]
+    lines = [line for line in caught if line["event"] == "decision"]
+    assert [line["runs"] for line in lines] == [run_ids[:4]] * 2
+    assert [line["forks"] for line in lines if "forks" in line] == [{failed: fork}]
+    assert lines[0]["refused"] == dict(zip(run_ids[1:4], done[1:], strict=True))
+    assert not any("run_id" in line or "fork" in line for line in lines)
 
     async def forks() -> list[str]:
         return [run.run_id async for run in served.client.list_runs(fork_of=failed)]

@@ -18,6 +18,8 @@ from sojourn.values.json_text import loads
 from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sojourn.client.bulk import BulkAction, BulkResult, Retried
     from sojourn.client.client import Client
     from sojourn.client.run import Run
@@ -58,14 +60,23 @@ def bulk(
     run_ids, verb = _read(file), cast("BulkAction", action.replace("-", "_"))
     if why and verb != "cancel":
         raise CommandError("--why goes with cancel", exit_code=USAGE)
+    asks = not (dry_run or yes)
+    if asks and (as_json or not sys.stdin.isatty()):
+        raise CommandError(
+            "there is no terminal to ask at; look with --dry-run, and use --yes", exit_code=USAGE
+        )
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        if not yes:
-            count = await _preview(client, verb, run_ids, as_json=as_json and dry_run)
-            if dry_run or not count:
+        from sojourn.cli.screen.prompt import ask_yes
+
+        if dry_run or asks:
+            count = await _preview(client, verb, run_ids, as_json=as_json)
+            if dry_run:
                 return OK
-            if not await _is_confirmed(action, count, as_json=as_json):
+            if not count:
+                return FAILED
+            if not await ask_yes(f"{action.capitalize()} {count_noun(count, 'run')}?"):
                 print("nothing was changed")
                 return OK
         return await _act(client, verb, run_ids, why, who, as_json=as_json)
@@ -91,25 +102,20 @@ async def _preview(client: "Client", action: "BulkAction", run_ids: list[str], *
     return count
 
 
-async def _is_confirmed(action: str, count: int, *, as_json: bool) -> bool:
-    from sojourn.cli.screen.prompt import ask_yes
-
-    if as_json or not sys.stdin.isatty():
-        raise CommandError(
-            "there is no terminal to ask at; look with --dry-run, and use --yes", exit_code=USAGE
-        )
-    return await ask_yes(f"{action.capitalize()} {count_noun(count, 'run')}?")
-
-
 async def _act(
     client: "Client", action: "BulkAction", run_ids: list[str], why: str, who: str | None, *, as_json: bool
 ) -> int:
-    from sojourn.client.bulk import Retried, act_on_each, status_of
+    from sojourn.client.bulk import act_on_each, retry_once, status_of
 
     async def retry(run: "Run") -> "Retried":
-        if forks := [fork.run_id async for fork in client.list_runs(fork_of=run.id, limit=1)]:
-            return Retried(forks[0], already=True)
-        return Retried((await client.fork(run.id, by=who)).id)
+        async def find(since: "datetime | None") -> str:
+            forks = [fork.run_id async for fork in client.list_runs(fork_of=run.id, since=since, limit=1)]
+            return forks[0] if forks else ""
+
+        async def fork(new_id: str) -> "Run":
+            return await client.fork(run.id, by=who, new_run_id=new_id)
+
+        return await retry_once(run, find=find, fork=fork)
 
     results = await act_on_each(
         client,

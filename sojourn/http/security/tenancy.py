@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecution
 
 from sojourn.answers import may_look
 from sojourn.authoring.app import App
-from sojourn.client.conversation_id import tenant_of, tenant_part, viewers_of
+from sojourn.client.conversation_id import tenant_of, tenant_prefix, viewers_of
 from sojourn.client.start import RUN_ID_RULE
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
@@ -82,7 +82,7 @@ def run_id_for(asking: Principal, id: str) -> str:
     same run, so an `Idempotency-Key` may be one. No request may choose the id of a conversation, whose messages would then go
     to another run.
     """
-    prefix = f"{tenant_part(asking.tenant)}=" if asking.tenant else ""
+    prefix = tenant_prefix(asking.tenant)
     plain = id.removeprefix(prefix)
     if not _RESERVED.isdisjoint(plain):
         raise InvalidInput("a run_id of your choice has none of the signs @ and =", run_id=id)

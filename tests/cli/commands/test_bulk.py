@@ -1,7 +1,9 @@
 """`sojourn bulk` on real runs: what a list prints is what it takes, and each run is changed once."""
 
+import asyncio
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,27 @@ async def test_runs_are_retried_once_and_others_left_alone(served, until, runs):
     assert await forks() == [retried["new_run_id"]]
 
 
+async def test_a_fork_from_before_the_end_is_no_retry_and_two_at_once_start_one(served, until, tmp_path):
+    """Only forks since the end continue a run, and the id of the new run depends on nothing else, so that no list is needed."""
+    run = await served.waiting("ask")
+    earlier = await served.client.fork(run.id)
+    await run.cancel()
+    await served.status_when(run, lambda status: status.closed_at)
+
+    async def forks() -> list[str]:
+        return [fork.run_id async for fork in served.client.list_runs(fork_of=run.id)]
+
+    assert await until(forks) == [earlier.id]
+    path = tmp_path / "runs.jsonl"
+    path.write_text(run.id)
+    done = await asyncio.gather(
+        *(served.sojourn("bulk", "retry", str(path), "--yes", "--json") for _ in range(2))
+    )
+    (first,), (second,) = (each.objects for each in done)
+    assert first["new_run_id"] == second["new_run_id"] != earlier.id
+    assert sorted(each.get("already", False) for each in (first, second)) == [False, True]
+
+
 async def test_a_dry_run_counts_and_a_terminal_is_asked(served, runs):
     """Nothing changes without a yes, and without a terminal `--yes` is needed; the reason is recorded."""
     failed, asks, path = runs
@@ -60,22 +83,31 @@ async def test_a_dry_run_counts_and_a_terminal_is_asked(served, runs):
     ]
     counted = await served.sojourn("bulk", "cancel", path, "--dry-run", "--json")
     assert [each["applies"] for each in counted.objects] == [False, True, False]
-    unasked = await served.sojourn("bulk", "cancel", path)
-    assert (unasked.code, "--yes" in unasked.err) == (2, True)
-    for word, code in (("n", 0), ("y", 1)):
-        assert (await asks.status()).is_open
+    agreed = await served.sojourn("bulk", "cancel", path, "--dry-run", "--yes")
+    assert (agreed.code, agreed.out) == (0, dry.out)
+    for options in ((), ("--json",)):
+        unasked = await served.sojourn("bulk", "cancel", path, *options)
+        assert (unasked.code, unasked.out, "--yes" in unasked.err) == (2, "", True)
+
+    async def asked_at_a_terminal(word: str) -> Any:
         ours, theirs = os.openpty()
         try:
             os.write(ours, f"{word}\n".encode())
-            asked = await served.sojourn(
+            return await served.sojourn(
                 "bulk", "cancel", path, "--why", "enough", "--by", "ana", stdin=theirs
             )
         finally:
             os.close(ours)
             os.close(theirs)
+
+    for word, code in (("n", 0), ("y", 1)):
+        assert (await asks.status()).is_open
+        asked = await asked_at_a_terminal(word)
         assert ("Cancel 1 run? [y/n]" in asked.out, asked.code) == (True, code), asked
     status = await served.status_when(asks, lambda status: status.closed_at)
     assert (status.status, "enough (by ana)" in status.failure) == ("canceled", True)
+    none = await asked_at_a_terminal("")
+    assert ("cancel: 0 of 3 runs\n" in none.out, none.code) == (True, 1)
 
 
 async def test_a_file_that_names_no_run_is_bad_usage(served, tmp_path):
