@@ -5,11 +5,11 @@ Labels never change, so each is read once from the input of its run, however man
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
@@ -34,6 +34,7 @@ __all__ = [
     "StatusFilter",
     "count_of",
     "describe_run",
+    "each_of",
     "find_runs",
     "labels_of_run",
     "message_of",
@@ -90,9 +91,22 @@ _Start = tuple[str, str]
 """A run id and its start, because a run id may be used again."""
 
 
+class Listed(Protocol):
+    """A run in a list."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def started_at(self) -> datetime | None: ...
+
+
+AnyRun = TypeVar("AnyRun", bound=Listed)
+
+
 async def with_labels(
-    client: Client, runs: AsyncIterator[RunStatus], labels: Mapping[str, str], limit: int | None = None
-) -> AsyncGenerator[RunStatus]:
+    client: Client, runs: AsyncIterator[AnyRun], labels: Mapping[str, str], limit: int | None = None
+) -> AsyncGenerator[AnyRun]:
     """Yield the runs that were started with all of these labels, in their order.
 
     A run that was deleted meanwhile has no labels.
@@ -109,8 +123,8 @@ async def with_labels(
                     return
 
 
-async def _groups(runs: AsyncIterator[RunStatus]) -> AsyncGenerator[list[RunStatus]]:
-    group: list[RunStatus] = []
+async def _groups(runs: AsyncIterator[AnyRun]) -> AsyncGenerator[list[AnyRun]]:
+    group: list[AnyRun] = []
     async for run in runs:
         group.append(run)
         if len(group) == AT_ONCE:
@@ -125,7 +139,7 @@ class _KnownLabels:
         self._known: OrderedDict[_Start, dict[str, str]] = OrderedDict()
         self._reading: dict[_Start, asyncio.Task[dict[str, str]]] = {}
 
-    async def of(self, client: Client, run: RunStatus) -> dict[str, str]:
+    async def of(self, client: Client, run: Listed) -> dict[str, str]:
         start = (run.run_id, run.started_at.isoformat() if run.started_at else "")
         if start in self._known:
             self._known.move_to_end(start)
@@ -392,7 +406,7 @@ async def page_of(
             if selection.text:
                 runs = [*first, *(run for run in runs if not selection.is_of_ids(run))]
             if labels:
-                runs = [run async for run in with_labels(client, _each(runs), labels)]
+                runs = [run async for run in with_labels(client, each_of(runs), labels)]
             if runs or not found.next_page_token:
                 break
         return Page(runs, found.next_page_token or None, {run.run_id: asked[run.run_id] for run in runs})
@@ -422,7 +436,7 @@ async def count_of(client: Client, selection: Selection) -> int:
         raise translate_error(error, None) from error
 
 
-async def _each(runs: list[RunStatus]) -> AsyncGenerator[RunStatus]:
+async def each_of(runs: Iterable[AnyRun]) -> AsyncGenerator[AnyRun]:
     for run in runs:
         yield run
 

@@ -317,9 +317,14 @@ class Service(Backend):
         seen = self._restrict(selection, view_of(asking))
         return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
-    async def find_stuck(self, asking: Principal, selection: Selection = EVERY_RUN) -> StuckRuns:
+    async def find_stuck(
+        self,
+        asking: Principal,
+        selection: Selection = EVERY_RUN,
+        labels: Mapping[str, str] | None = None,
+    ) -> StuckRuns:
         """Return the stuck ones among the newest runs that the principal may see."""
-        return await self.reader.find_stuck(self._restrict(selection, view_of(asking)))
+        return await self.reader.find_stuck(self._restrict(selection, view_of(asking)), labels)
 
     async def list_decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None

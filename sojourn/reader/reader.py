@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.client import Client
-from sojourn.client.listing import AT_WORK, Selection, count_of, page_of
+from sojourn.client.listing import AT_WORK, Selection, count_of, each_of, page_of, with_labels
 from sojourn.client.schedule import list_schedules
 from sojourn.client.stuck import MAX_CHECKED, Stuck, find_stuck
 from sojourn.connection.rpc_errors import translate_error
@@ -224,6 +224,18 @@ class StuckRuns:
         """The runs that make no progress, newest first."""
         return [run for run in self.runs if run.run_id in self.why]
 
+    def count(self, selection: Selection) -> int:
+        """Return how many of them have the selection's agent, session, origin and time."""
+        if selection.ended_since:
+            return 0
+        return sum(
+            (selection.agent_id or run.agent_id) == run.agent_id
+            and (selection.session_id or run.session_id) == run.session_id
+            and selection.fork_of in (None, run.forked_from and run.forked_from.run_id)
+            and (not selection.since or (run.started_at is not None and run.started_at >= selection.since))
+            for run in self.stuck
+        )
+
 
 class Reader:
     """Coalesces concurrent reads of runs and caches them briefly.
@@ -300,15 +312,22 @@ class Reader:
                 return WaitingRuns(found, is_whole=True)
         return WaitingRuns(found, is_whole=False)
 
-    async def find_stuck(self, selection: Selection) -> StuckRuns:
-        """Return which of the newest runs at work are stuck, at most 10 s old."""
+    async def find_stuck(self, selection: Selection, labels: Mapping[str, str] | None = None) -> StuckRuns:
+        """Return which of the newest runs at work are stuck, at most 10 s old.
+
+        With labels, it returns only those that were started with all of them.
+        """
 
         async def read() -> StuckRuns:
             page = await self.runs(replace(selection, status=AT_WORK), most=MAX_CHECKED)
             why = await find_stuck(self.client, [run.run_id for run in page.runs])
             return StuckRuns(page.runs, why, is_whole=page.cursor is None)
 
-        return await self._stuck.get(selection, read)
+        found = await self._stuck.get(selection, read)
+        if not labels:
+            return found
+        chosen = with_labels(self.client.temporal, each_of(found.stuck), labels)
+        return replace(found, runs=[run async for run in chosen])
 
     async def schedules(self) -> list[ScheduleStatus]:
         """Return the schedules of the namespace, the next ones first.

@@ -84,7 +84,7 @@ class Runs(BaseModel):
     cursor: str | None
     """The cursor of the next page, or null after the last one."""
     is_whole: bool = True
-    """False if stuck runs are listed, and only the newest open runs were checked."""
+    """In a list of stuck runs: false if there may be more of them, because only the newest open runs were checked, or `limit` cut the list."""
 
 
 def encode_cursor(position: bytes, of: str) -> str:

@@ -1,13 +1,19 @@
 """The page of runs: what it lists, filters, counts and says of each, and that it is live."""
 
+import re
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlencode
 
+import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Principal, RunPolicyOverride
+from sojourn import Client, Principal, RunPolicyOverride
 from sojourn.asgi import create_app
+from sojourn.client.stuck import find_stuck
 from sojourn.contracts.principal import ROLES
 from sojourn.network import http_client
 from tests.console import desk_app
@@ -322,3 +328,71 @@ async def test_a_browser_notifies_of_new_waits_if_it_is_asked_to(desk, visit, un
         await expect(page.locator("#waiting")).to_have_text("22 waiting", timeout=20_000)
         assert await page.evaluate("window.told") == [["Sojourn", "2 runs wait for a person"]]
         await page.close()
+
+
+async def test_stuck_runs_follow_the_filters_and_a_cut_list_says_so(
+    shop, temporal_address, until, monkeypatch
+):
+    """All counts share one check; labels, sorting and the API select as elsewhere; a list that is not whole says so everywhere."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    client = await Client.connect(temporal_address, task_queue=f"nobody-{session}")
+    for desk in "12":
+        labels = {"desk": desk}
+        run = await client.start(
+            "shop.clerk", f"say {desk}", session_id=session, labels=labels, wait_for_worker=True
+        )
+
+    async def are_listed() -> bool:
+        return len([run async for run in client.list_runs(session_id=session)]) == 2
+
+    await until(are_listed)
+    checks: list[Any] = []
+
+    async def counted(*args: Any) -> Any:
+        checks.append(args)
+        return await find_stuck(*args)
+
+    monkeypatch.setattr("sojourn.reader.reader.find_stuck", counted)
+    cut = "Only the newest 500 open runs that wait for nothing were checked."
+
+    @asynccontextmanager
+    async def service() -> AsyncIterator[httpx2.AsyncClient]:
+        async with (
+            listening(create_app(shop.app, client=client)) as url,
+            http_client(base_url=url, timeout=60) as http,
+        ):
+            yield http
+
+    async def read(http: httpx2.AsyncClient, **query: Any) -> tuple[int, bool]:
+        page = (await http.get("/v1/runs", params={"status": "stuck", "session_id": session, **query})).json()
+        return len(page["runs"]), page["is_whole"]
+
+    async def rows(http: httpx2.AsyncClient, **query: str) -> tuple[int, bool]:
+        page = (await http.get("/runs", params={"status": "stuck", "session": session, **query})).text
+        return page.count('<li id="run-'), cut in page
+
+    async with service() as http:
+        among = {"session": session}
+        for query, count in (
+            (among, 2),
+            (among | {"since": "1h", "agent": "shop.clerk"}, 2),
+            (among | {"agent": "shop.nobody"}, 0),
+            (among | {"ended": "1h"}, 0),
+            (among | {"fork_of": run.id}, 0),
+            ({"session": "none"}, 0),
+        ):
+            page = await http.get("/runs", params=query)
+            assert re.search(rf'id="count-stuck">.*<b>{count}</b> stuck', page.text), query
+        assert len(checks) == 1
+        assert await rows(http) == await rows(http, sort="oldest") == (2, False)
+        assert await rows(http, label="desk=2") == (1, False)
+        assert await read(http) == (2, True)
+        assert await read(http, limit=1) == (1, False)
+        assert await read(http, label="desk=2") == (1, True)
+    monkeypatch.setattr("sojourn.reader.reader.MAX_CHECKED", 1)
+    async with service() as http:
+        assert await rows(http) == await rows(http, sort="oldest") == (1, True)
+        assert await read(http) == (1, False)
+        assert await rows(http, label="desk=1") == (0, True)
+    async for run in client.list_runs(session_id=session):
+        await client.temporal.get_workflow_handle(run.run_id).terminate()

@@ -18,7 +18,7 @@ from sojourn.console.page import Filters, Pages, Visit
 from sojourn.console.views.runs import RunRow, row_of
 from sojourn.console.views.text import WORDS
 from sojourn.console.watched import News
-from sojourn.errors import InvalidInput
+from sojourn.http.service import EVERY_RUN
 from sojourn.reader import ListedRun, Runs
 from sojourn.values.visible import one_line
 
@@ -140,8 +140,12 @@ def _begin(period: str) -> datetime | None:
 async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
     service, asking = visit.service, visit.asking
     among = replace(filters.selection, status=None, text="", children=True)
-    stuck, counts = await asyncio.gather(service.find_stuck(asking, among), _counts(visit, filters.selection))
-    counts = {**counts, "stuck": len(stuck.why)}
+    # Stuck runs of all filters are checked at once, for every visitor and page; those of some only to list them.
+    checked = among if filters.status == "stuck" else EVERY_RUN
+    stuck, counts = await asyncio.gather(
+        service.find_stuck(asking, checked), _counts(visit, filters.selection)
+    )
+    counts = {**counts, "stuck": stuck.count(among)}
     if order := SORTS.get(filters.sort):
         page = await list_runs(visit, filters, None, most=SORTED, fresh=SORTED_FRESH)
         runs = page.runs
@@ -149,10 +153,11 @@ async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPa
             runs = [row.run for row in sorted(map(row_of, runs), key=order.key)][:MOST]
         rows = sorted(await _rows(visit, runs, stuck.why), key=order.key)[:MOST]
         has_more = page.cursor is not None
-        return RunsPage(rows, None, counts, sorted_among=len(page.runs), has_more=has_more)
-    page = await list_runs(visit, filters, cursor, most=MOST, fresh=FRESH)
-    rows = await _rows(visit, page.runs, stuck.why)
-    return RunsPage(rows, page.cursor, counts, checked=0 if page.is_whole else MAX_CHECKED)
+        found = RunsPage(rows, None, counts, sorted_among=len(page.runs), has_more=has_more)
+    else:
+        page = await list_runs(visit, filters, cursor, most=MOST, fresh=FRESH)
+        found = RunsPage(await _rows(visit, page.runs, stuck.why), page.cursor, counts)
+    return found if page.is_whole else replace(found, checked=MAX_CHECKED)
 
 
 async def _rows(visit: Visit, runs: Sequence[ListedRun], stuck: Mapping[str, Stuck]) -> list[RunRow]:
@@ -174,10 +179,8 @@ async def list_runs(
     """Return a page of the runs that match the filters. Raises as `RunFilters.labels`."""
     service, selection = visit.service, filters.selection
     if filters.status == "stuck":
-        if filters.labels:
-            raise InvalidInput("label: stuck runs are not selected by label")
         among = replace(selection, children=True)
-        stuck = await service.find_stuck(visit.asking, among)
+        stuck = await service.find_stuck(visit.asking, among, filters.labels)
         return Runs(runs=stuck.stuck, cursor=None, is_whole=stuck.is_whole)
     page = await service.runs(
         visit.asking, selection, labels=filters.labels, most=most, cursor=cursor, fresh=fresh

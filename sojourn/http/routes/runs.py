@@ -36,7 +36,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
-from sojourn.reader import ListedRun, Runs, StuckReason
+from sojourn.reader import ListedRun, Runs, StuckReason, StuckRuns
 from sojourn.serving.pace import Pace
 
 __all__ = ["Since", "WaitSeconds", "routes"]
@@ -153,7 +153,7 @@ async def list_runs(
         StatusFilter | Literal["stuck"] | None,
         Query(
             description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones, `completed` "
-            f"those that `answered` and those that `gave_up`. `stuck` checks the newest {MAX_CHECKED} open runs that wait for nothing (`is_whole` says whether these are all), has no further page and takes no `label`."
+            f"those that `answered` and those that `gave_up`. `stuck` checks the newest {MAX_CHECKED} open runs that wait for nothing and has no further page."
         ),
     ] = None,
     fork_of: Annotated[
@@ -177,23 +177,22 @@ async def list_runs(
     selection = Selection(agent_id, session_id, status, since, children, fork_of)
     labels = parse_labels(label or [])
     if status == "stuck":
-        if labels or cursor:
-            raise InvalidInput("status: stuck runs are one page, and are not selected by label")
+        if cursor:
+            raise InvalidInput("cursor: stuck runs are one page")
         async with heavy_read():
-            return json_of(await _stuck(service, asking, replace(selection, status=None), limit))
+            found = await service.find_stuck(asking, replace(selection, status=None), labels)
+            return json_of(_stuck(found, limit))
     async with heavy_read() if labels else nullcontext():  # the store has no labels
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
 
-async def _stuck(service: Service, asking: Principal, selection: Selection, most: int) -> Runs:
-    found = await service.find_stuck(asking, selection)
+def _stuck(found: StuckRuns, most: int) -> Runs:
     runs: list[ListedRun] = []
-    for run in found.runs:
-        if why := found.why.get(run.run_id):
-            reason = StuckReason.model_validate(why)
-            reason.reason = redact_text(reason.reason)
-            runs.append(run.model_copy(update={"status": "stuck", "stuck": reason}))
-    return Runs(runs=runs[:most], cursor=None, is_whole=found.is_whole and len(runs) <= most)
+    for run in found.stuck[:most]:
+        reason = StuckReason.model_validate(found.why[run.run_id])
+        reason.reason = redact_text(reason.reason)
+        runs.append(run.model_copy(update={"status": "stuck", "stuck": reason}))
+    return Runs(runs=runs, cursor=None, is_whole=found.is_whole and len(found.stuck) <= most)
 
 
 @routes.get(
