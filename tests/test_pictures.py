@@ -1,5 +1,6 @@
 """Pictures of strangers, reduced: upright, on white, without metadata, and whatever their bytes are."""
 
+import asyncio
 import io
 import random
 import struct
@@ -7,7 +8,7 @@ import zlib
 
 import pytest
 
-from sojourn.pictures import reduced
+from sojourn.pictures import reduced, reduced_in_turn
 
 pytest.importorskip("PIL", reason="an environment from before Pillow was pinned")
 from PIL import Image
@@ -77,6 +78,53 @@ def test_too_many_pixels_are_not_decoded() -> None:
     assert reduced(bomb, 100) == "it has 7000 x 7000 pixels, too many to reduce"
     huge = bomb.replace(chunk(b"IHDR", head), chunk(b"IHDR", struct.pack(">II", 1 << 30, 1 << 30) + head[8:]))
     assert reduced(huge, 100) == "it cannot be decoded"
+
+
+def test_a_picture_that_its_decoder_holds_whole_has_fewer_pixels() -> None:
+    """A WebP takes twenty bytes a pixel, and a JPEG of several scans ten. A JPEG of one scan is decoded in parts."""
+    webp = bytes_of(Image.new("RGB", (9, 9)), "WEBP").replace(
+        struct.pack("<HH", 9, 9), struct.pack("<HH", 4_000, 4_000)
+    )
+    assert reduced(webp, 100) == "it has 4000 x 4000 pixels, too many to reduce"
+    whole = bytes_of(Image.new("L", (6_400, 6_400), 100), "JPEG")
+    assert opened(reduced(whole, 100)).getpixel((9, 9)) == (100, 100, 100)
+    again = whole[whole.rindex(b"\xff\xda") : -2]
+    assert reduced(whole[:-2] + again + whole[-2:], 100) == "it has 6400 x 6400 pixels, too many to reduce"
+
+
+def test_many_scans_are_not_decoded() -> None:
+    """Each scan takes the time of a whole picture, and 500 of them fit in a few kB, wherever the end seems to be."""
+    photo = bytes_of(Image.effect_noise((200, 100), 40).convert("RGB"), "JPEG", progressive=True)
+    last, end = photo[photo.rindex(b"\xff\xda") : -2], photo[-2:]
+    assert opened(reduced(photo[:-2] + last * 5 + end, 50)).size == (50, 25)
+    hidden = b"\xff\xfe\0\x04" + end  # a comment that looks like the end
+    for between in (b"", hidden, b"\xff\xff"):
+        many = photo[:-2] + (between + last) * 500 + end
+        assert reduced(many, 50) == "it has 510 scans, too many to reduce"
+
+
+def test_what_stands_beside_a_photo_is_not_its_scan() -> None:
+    """A camera's small picture before it, more pictures and a film after it hide no photo."""
+    red = Image.new("RGB", (100, 100), "red")
+    small, film = bytes_of(Image.new("RGB", (9, 9)), "JPEG") * 40, b"\xff\xda" * 5_000
+    photo = bytes_of(red, "JPEG", exif=b"Exif\0\0" + small)
+    several = bytes_of(red, "MPO", save_all=True, append_images=[Image.new("RGB", (100, 100))])
+    for data in (photo + film, several + film):
+        red_part, green, _ = opened(reduced(data, 50)).getpixel((20, 20))
+        assert red_part > 200
+        assert green < 50
+
+
+async def test_pictures_wait_for_their_turn_on_the_event_loop() -> None:
+    """However many wait, the threads of the event loop are free for other work."""
+    picture = bytes_of(Image.effect_noise((1_500, 1_500), 40), "PNG", compress_level=1)
+    waiting = [asyncio.create_task(reduced_in_turn(picture, 50)) for _ in range(40)]
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(str, 7) == "7"
+    assert not waiting[-1].done()
+    for task in waiting[1:]:
+        task.cancel()
+    assert opened(await waiting[0]).size == (50, 50)
 
 
 def test_other_formats_are_not_decoded() -> None:

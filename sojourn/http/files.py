@@ -27,7 +27,7 @@ from sojourn.contracts.attachment import (
 from sojourn.contracts.principal import Principal
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
-from sojourn.pictures import can_reduce, reduced
+from sojourn.pictures import MAX_PICTURE_BYTES, can_reduce, reduced_in_turn
 from sojourn.reader import Cache
 
 __all__ = ["RefusedFile", "Thumbnails", "UploadForm", "download", "read_files", "store_upload"]
@@ -230,7 +230,8 @@ class Thumbnails:
     async def respond(self, service: Service, asking: Principal, run_id: str, attachment_id: str) -> Response:
         """Respond with a thumbnail, or with the whole file if none can be made."""
         file, chunks = await service.attachment(asking, run_id, attachment_id)
-        if file.media_type not in PICTURE_TYPES or file.size <= SMALL_BYTES or not can_reduce():
+        is_large = SMALL_BYTES < file.size <= MAX_PICTURE_BYTES
+        if file.media_type not in PICTURE_TYPES or not is_large or not can_reduce():
             return await _whole(file, chunks)
         made = await self._made.get((run_id, file.id), lambda: self._make(chunks))
         if not made:  # a browser may show what Pillow does not decode
@@ -240,7 +241,7 @@ class Thumbnails:
     async def _make(self, chunks: AsyncGenerator[bytes]) -> bytes:
         async with self._turn:
             data = b"".join([chunk async for chunk in chunks])
-            made = await asyncio.to_thread(reduced, data, THUMBNAIL_SIDE)
+            made = await reduced_in_turn(data, THUMBNAIL_SIDE)
         return made if isinstance(made, bytes) else b""
 
 

@@ -6,7 +6,6 @@ Providers limit the bytes of a request, so the newest files are sent. Every file
 which the model passes it to a tool.
 """
 
-import asyncio
 import codecs
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -22,7 +21,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import ArtifactNotFound
 from sojourn.models.files import MAX_BYTES, MAX_PICTURES, media_type_of
-from sojourn.pictures import can_reduce, reduced
+from sojourn.pictures import MAX_PICTURE_BYTES, can_reduce, reduced_in_turn
 from sojourn.serving.artifact_reader import current_attachment_reader
 
 __all__ = [
@@ -159,6 +158,8 @@ def _refusal(file: AttachmentRecord, room: int, pictures: int, takes: Takes) -> 
     if file.media_type in PICTURE_TYPES:
         if file.size > MAX_BYTES and not can_reduce():
             return f"a picture has at most {MAX_BYTES:,} bytes, and no Pillow is installed to reduce it; {_FOR_TOOLS}"
+        if file.size > MAX_PICTURE_BYTES:
+            return f"a picture has at most {MAX_PICTURE_BYTES:,} bytes; {_FOR_TOOLS}"
         needed = min(file.size, MAX_BYTES)
     elif _is_text(file.media_type):
         if file.size > MAX_TEXT_BYTES:
@@ -192,7 +193,7 @@ async def _content(file: AttachmentRecord, data: bytes, takes: Takes) -> Shown:
             return TextContent(f"The text of {file.id}:\n{text}")
         return BinaryContent(text.encode(), media_type="text/plain", identifier=file.name)
     if len(data) > MAX_BYTES:
-        smaller = await asyncio.to_thread(reduced, data, LONGEST_SIDE)
+        smaller = await reduced_in_turn(data, LONGEST_SIDE)
         if isinstance(smaller, str):
             return f"{smaller}; {_FOR_TOOLS}"
         data = smaller

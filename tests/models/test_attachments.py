@@ -72,24 +72,27 @@ async def test_a_model_receives_pictures_pdfs_and_texts(asked, tmp_path):
 
 
 async def test_of_other_files_a_model_reads_a_line(asked, tmp_path, monkeypatch):
-    """A file of another type, a text that is too large, and a PDF for which newer files leave no room: the line and a note say why."""
+    """A file of another type, a text or a picture that is too large, and a PDF for which newer files leave no room: the line and a note say why."""
     monkeypatch.setattr(attachments, "MAX_REQUEST_BYTES", 1_500)
+    monkeypatch.setattr(attachments, "MAX_PICTURE_BYTES", 2_000)
     large = b"x" * (attachments.MAX_TEXT_BYTES + 1)
     body, notes = await asked(
         write(tmp_path, "old.pdf", PDF),
         write(tmp_path, "new.pdf", b"%PDF-1.4 the newest\n" * 40),
         write(tmp_path, "disk.bin", b"some bytes of a disk"),
         write(tmp_path, "log.txt", large),
+        write(tmp_path, "map.png", b"\x89PNG\r\n\x1a\n" + bytes(2_000)),
     )
     reasons = {
         "old.pdf": "newer files fill the request; tools can read it",
         "disk.bin": "models read no application/octet-stream; tools can read it",
         "log.txt": "a text has at most 100,000 bytes; tools can read it",
+        "map.png": "a picture has at most 2,000 bytes; tools can read it",
     }
     for name, why in reasons.items():
         assert f"not shown to you: {why}]" in body
         assert any(f"({name}): {why}" in note for note in notes)
-    assert len(notes) == 3
+    assert len(notes) == 4
     assert has(body, b"%PDF-1.4 the newest\n" * 40)
     assert not any(has(body, each) for each in (PDF, large, b"some bytes of a disk"))
 
