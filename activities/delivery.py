@@ -13,6 +13,7 @@ from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.serving.hardening.attempt import still_wanted
 
 from .heartbeat import check_worker, send_heartbeats
+from .transcripts import storage_of
 
 __all__ = ["DeliverNoticeActivity", "SendMessageActivity", "yield_once"]
 
@@ -37,6 +38,9 @@ class DeliverNoticeActivity:
 
 
 class SendMessageActivity:
+    def __init__(self, app: App) -> None:
+        self._app = app
+
     @activity.defn(name="SendMessageActivity")
     async def send_message(self, task: ScheduledMessage) -> str:
         """Send the message, and return the run of the conversation.
@@ -44,7 +48,12 @@ class SendMessageActivity:
         The message has the id of this workflow.
         """
         info = activity.info()
-        access = Access(activity.client(), task_queue=info.task_queue)
+        access = Access(
+            activity.client(),
+            task_queue=info.task_queue,
+            storage=storage_of(self._app),
+            attachment_limits=self._app.attachment_limits,
+        )
         try:
             session = Session(
                 access,

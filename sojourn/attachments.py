@@ -61,6 +61,7 @@ from sojourn.storage import codec_for, held_open, load_bytes, store_bytes
 
 __all__ = [
     "CHUNK_BYTES",
+    "MAX_ORIGINS",
     "Attachments",
     "CallAttachments",
     "RunAttachments",
@@ -71,6 +72,7 @@ __all__ = [
     "fork_origins",
     "guessed_type",
     "in_chunks",
+    "is_schedule",
     "owner_of_schedule",
     "part_of",
     "runs_read_by",
@@ -243,9 +245,13 @@ class Attachments:
                 run_id=run_id,
             )
 
-    def check_count(self, files: int) -> None:
-        """Raise InvalidInput if these are too many for a message."""
-        if files > self.limits.max_count:
+    def check_count(self, message: Message, more: int = 0) -> None:
+        """Raise InvalidInput if a message has too many files.
+
+        Data that is about to be stored counts too.
+        """
+        large = sum(map(_is_large, message.parts)) if self._storage is not None else 0
+        if len(message.attachments) + large + more > self.limits.max_count:
             raise InvalidInput(f"attachments: a message has at most {self.limits.max_count}")
 
     def _too_large(self, name: str) -> InvalidInput:
@@ -315,12 +321,12 @@ class Attachments:
             return await load_bytes(driver, claim, codec, encoding=encoding)
         except InvalidInput:
             raise
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise ArtifactNotFound("the attachment cannot be read: it was deleted") from error
-            raise _unavailable(error) from error
-        except Exception as error:  # a driver or a codec may raise anything
+        except FileNotFoundError as error:
+            raise ArtifactNotFound("the attachment cannot be read: it was deleted") from error
+        except (ValueError, LookupError, TypeError) as error:  # a claim that is none, or of another driver
             raise ArtifactNotFound(f"the attachment cannot be read: {type(error).__name__}") from error
+        except Exception as error:  # Temporal's own drivers raise RuntimeError for whatever the service says
+            raise _unavailable(error) from error
 
     async def _written(
         self,
@@ -332,7 +338,9 @@ class Attachments:
     ) -> dict[str, str]:
         try:
             return await store_bytes(driver, data, target, codec, encoding=encoding)
-        except OSError as error:
+        except InvalidInput:
+            raise
+        except Exception as error:  # a driver may raise anything
             raise _unavailable(error) from error
 
     def _target(self, context_id: str) -> StorageDriverStoreContext:
@@ -341,7 +349,7 @@ class Attachments:
         )
 
 
-def _unavailable(error: OSError) -> StorageUnavailable:
+def _unavailable(error: Exception) -> StorageUnavailable:
     _log.warning("storage_unavailable", raised=describe_error(error))
     return StorageUnavailable(f"the storage of files is not available: {type(error).__name__}")
 
@@ -439,10 +447,17 @@ def with_files_attached(result: ToolResult, files: Sequence[AttachmentRecord]) -
 _SCHEDULED = re.compile(r"(.+)-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
 """The id of a run that a schedule starts: the schedule's, and the time."""
 
+_OF_SCHEDULE = "/schedule:"
+
 
 def owner_of_schedule(schedule_id: str) -> str:
     """Return what files of a schedule belong to, which is the id of no run."""
-    return f"{schedule_id}/schedule:"
+    return schedule_id + _OF_SCHEDULE
+
+
+def is_schedule(owner: str) -> bool:
+    """Return whether files belong to a schedule, and not to a run."""
+    return owner.endswith(_OF_SCHEDULE)
 
 
 def runs_read_by(run_id: str, origin: str = "") -> set[str]:
@@ -457,7 +472,8 @@ def runs_read_by(run_id: str, origin: str = "") -> set[str]:
     return above | (runs_read_by(origin) if origin else set())
 
 
-_MAX_ORIGINS = 50
+MAX_ORIGINS = 50
+"""Most forks between a fork and the run whose files it reads."""
 
 
 def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
@@ -468,13 +484,13 @@ def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
 
     async def find() -> Collection[str]:
         found, above = set[str](), run_id.partition("/")[0]
-        for _ in range(_MAX_ORIGINS):
+        for _ in range(MAX_ORIGINS):
             try:
                 described = await client.get_workflow_handle(above).describe()
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:  # its retention is over
                     break
-                raise
+                raise _unavailable(error) from error
             above = described.typed_search_attributes.get(FORK_OF) or ""
             if not above:
                 break

@@ -498,8 +498,8 @@ class StorageUnavailable(RunError):
     A tool's call and a plan are attempted again.
     """
 
-    retry_after = timedelta(seconds=10)
-    """Delay before the next attempt."""
+    retry_after = timedelta(seconds=30)
+    """Delay before the next attempt. With it, the three attempts of a call outlast a minute without storage."""
 
 
 class ServerUnavailable(RunError):

@@ -129,7 +129,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             archive.ArchiveEventsActivity(app).archive_events,
             branches.ReadBranchActivity(app).read_branch,
             delivery.DeliverNoticeActivity(app).deliver_notice,
-            delivery.SendMessageActivity().send_message,
+            delivery.SendMessageActivity(app).send_message,
             delivery.yield_once,
         ],
     )

@@ -257,7 +257,7 @@ class Access:
             InvalidInput: A file cannot be read or is refused, or there are too many.
         """
         stored = self.attachments
-        stored.check_count(len(given) + len(message.attachments))
+        stored.check_count(message, len(given))
         if self.storage is not None:
             message = await with_files_stored(stored, message, run_id=run_id, principal=principal)
             message = await self._bound(message, run_id, principal)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from datetime import timedelta
 from types import SimpleNamespace
 
 import httpx
@@ -10,7 +11,7 @@ import psutil
 import pytest
 from starlette.requests import Request
 
-from sojourn import Agent, App, Attachment, AttachmentLimits, PlanResult, Toolset, Turn
+from sojourn import Agent, App, Attachment, AttachmentLimits, PlanResult, Principal, Toolset, Turn
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
 from sojourn.http.files import read_files
@@ -18,6 +19,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
 from tests.http.conftest import listening
+from tests.http.every_protocol import File, say
 from tests.storage.away import AwayStorage
 
 tools = Toolset("post.files")
@@ -200,7 +202,7 @@ async def test_memory_stays_bounded(post):
 
 
 async def test_a_storage_that_is_away_is_no_missing_file(post):
-    """An upload, and a message with one, are asked for again (503), and the answer does not say where the storage is."""
+    """An upload, a message with one, and a download are asked for again (503), and the answer does not say where the storage is."""
     file = {"file": ("a.txt", b"abc" * 2_000, "text/plain")}
     stored = await post.http.post("/v1/attachments", files=file, headers=post.ana)
     (upload,) = stored.json()["attachments"]
@@ -211,6 +213,7 @@ async def test_a_storage_that_is_away_is_no_missing_file(post):
     requests = (
         ("POST", "/v1/attachments", {"files": file}),
         ("POST", "/v1/runs", {"json": start}),
+        ("GET", f"/v1/runs/{run_id}/attachments/{upload['id']}", {}),
     )
     for method, path, content in requests:
         post.storage.failing_reads = post.storage.failing_writes = 1
@@ -221,6 +224,8 @@ async def test_a_storage_that_is_away_is_no_missing_file(post):
         post.storage.failing_reads = post.storage.failing_writes = 0
         again = await post.http.request(method, path, headers=post.ana, **content)
         assert again.status_code in (200, 201), again.text
+        if path == "/v1/runs":
+            await answer_of(post, again.json()["run_id"])  # its tool reads too
 
 
 async def test_a_file_whose_content_is_gone_is_not_found(post, tmp_path):
@@ -281,6 +286,46 @@ async def test_a_picture_is_saved_as_one(post):
     path = f"/v1/runs/{run_id}/attachments/{message['parts'][1]['attachment']['id']}"
     found = await post.http.get(path, headers=post.ana)
     assert found.headers["content-disposition"].startswith('inline; filename="page.html.png"')
+
+
+async def test_a_fork_of_a_schedules_run_has_its_files(post, tmp_path, until):
+    """Also a fork of the fork, for whoever may see the runs."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"abc" * 2_000)
+    ana = Principal(subject="ana", tenant="a")
+    daily = await post.client.schedule(
+        "post.clerk", "weigh it", every=timedelta(days=1), principal=ana, attachments=[path]
+    )
+    try:
+        await daily.trigger()
+
+        async def started() -> str:
+            last = (await daily.status()).last
+            return last[0].id if last else ""
+
+        run_id = await until(started)
+    finally:
+        await daily.delete()
+    assert (await answer_of(post, run_id)).startswith("a.txt text/plain 6000")
+    for _ in range(2):
+        run_id = (await post.client.fork(run_id, principal=ana)).id
+        (message, *_) = (await post.http.get(f"/v1/runs/{run_id}/transcript", headers=post.ana)).json()
+        address = f"/v1/runs/{run_id}/attachments/{message['parts'][1]['attachment']['id']}"
+        found = await post.http.get(address, headers=post.keys["ben"])
+        assert found.content == path.read_bytes()
+        assert (await post.http.get(address, headers=post.keys["eve"])).status_code == 404
+
+
+async def test_too_many_files_are_refused_before_one_is_stored(post):
+    """Each file would be two objects of the storage, where nothing is deleted."""
+    files = [File(f"{at}.pdf", "application/pdf", b"%PDF-" + bytes([at]) * 9_000) for at in range(10)]
+    for door in ("agui", "chat", "a2a", "mcp"):
+        method, path, headers, body = say(
+            door, "weigh them", agent_id="post.clerk", session_id=f"many-{door}", files=files
+        )
+        answer = await post.http.request(method, path, headers={**headers, **post.ana}, json=body)
+        assert "a message has at most 3" in answer.text, door
+    assert post.storage.writes == 0
 
 
 async def test_a_client_that_goes_away_is_no_failure_of_the_service():

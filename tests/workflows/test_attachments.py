@@ -2,9 +2,13 @@
 
 import hashlib
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
+import temporalio.client
 from pydantic import BaseModel
+from temporalio.client import DescribeWorkflowInput, Interceptor, OutboundInterceptor
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import (
     Agent,
@@ -24,7 +28,7 @@ from sojourn import (
     Turn,
     flow,
 )
-from sojourn.attachments import Attachments, comparable
+from sojourn.attachments import Attachments, comparable, fork_origins
 from sojourn.contracts.message import ImagePart
 from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
@@ -289,13 +293,17 @@ async def test_a_message_with_a_bad_record_is_refused(served):
         assert "attachment" in read.reason
 
 
-async def test_a_call_is_attempted_again_once_the_storage_is_back(served, storage, tmp_path, monkeypatch):
-    """A storage that is away for a moment is no missing file; a program that sends one meanwhile reads why it cannot."""
+@pytest.mark.parametrize("error", [ConnectionError, RuntimeError])
+async def test_a_call_is_attempted_again_once_the_storage_is_back(
+    served, storage, tmp_path, monkeypatch, error
+):
+    """A storage that is away for a moment is no missing file, whatever its driver raises; a program that sends one meanwhile reads why it cannot."""
+    storage.error = error
     monkeypatch.setattr(StorageUnavailable, "retry_after", timedelta(milliseconds=50))
     client = await served()
     path = written(tmp_path, "a.txt", 640)
     storage.failing_writes = 1
-    with pytest.raises(StorageUnavailable, match="the storage of files is not available: ConnectionError"):
+    with pytest.raises(StorageUnavailable, match=f"the storage of files is not available: {error.__name__}"):
         await client.attach(path)
     storage.failing_reads = 2
     run = await client.start("desk.clerk", "measure", attachments=[path])
@@ -303,7 +311,28 @@ async def test_a_call_is_attempted_again_once_the_storage_is_back(served, storag
     assert storage.failing_reads == 0
 
 
-@pytest.mark.parametrize("session_id", [""])
+class _Silent(Interceptor):
+    """A server that does not say what a run is."""
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        class Silent(OutboundInterceptor):
+            async def describe_workflow(self, input: DescribeWorkflowInput) -> NoReturn:
+                raise RPCError("", RPCStatusCode.UNAVAILABLE, b"")
+
+        return Silent(next)
+
+
+async def test_a_server_that_is_away_is_no_failed_call(served):
+    """The tool of a fork asks it whose the files are, and is attempted again."""
+    config = (await served()).temporal.config()
+    silent = temporalio.client.Client(**{**config, "interceptors": [_Silent()]})
+    find = fork_origins(silent, "fork", "origin")
+    assert find
+    with pytest.raises(StorageUnavailable):
+        await find()
+
+
+@pytest.mark.parametrize("session_id", ["", "files-daily"])
 async def test_a_schedule_sends_its_files_each_time(served, tmp_path, until, session_id):
     """A run that it starts, and a conversation that it writes to, read a file of more than a message's size."""
     client = await served()

@@ -119,9 +119,9 @@ async def with_files(service: Service, asking: Principal, message: Message, run_
         InvalidInput: A file is refused, or came with another request.
         ArtifactNotFound: An address names no file.
     """
+    service.client.attachments.check_count(message)  # before any of them is stored
     if not message.attachments:
         return message
-    service.client.attachments.check_count(len(message.attachments))  # before any of them is stored
     parts = [await _with_file(service, asking, part, run_id) for part in message.parts]
     return message.model_copy(update={"parts": parts})
 

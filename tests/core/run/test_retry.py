@@ -30,6 +30,7 @@ from sojourn.core.run.retry import (
     timeout_failure,
     transient,
 )
+from sojourn.errors import StorageUnavailable
 
 
 def second(count: float) -> timedelta:
@@ -132,6 +133,13 @@ def test_no_delay_is_longer_than_the_longest(attempt: int, first: timedelta, mos
     assert isinstance(decided, Repetition) is (attempt < most)
     if isinstance(decided, Repetition):
         assert timedelta(0) <= decided.delay <= LONGEST_INTERVAL
+
+
+def test_a_call_outlasts_a_minute_without_storage() -> None:
+    """A storage that is away is asked for again by all attempts of a call, the last of which comes a minute later."""
+    made = failure(StorageUnavailable("away"))
+    decided = [decide(tool(), made, attempt) for attempt in (1, 2)]
+    assert sum((each.delay for each in decided if isinstance(each, Repetition)), timedelta()) == second(60)
 
 
 def test_an_invalid_retry_after_is_ignored(subtests: pytest.Subtests) -> None:
