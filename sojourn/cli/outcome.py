@@ -145,11 +145,16 @@ def _new_file(folder: Path, name: str) -> BufferedWriter:
 _MAX_FILE_NAME = 240
 """Bytes of the name of a file, of 255 that disks allow: a number may follow."""
 
+_MAX_SUFFIX = 40
+"""Bytes of a suffix. What follows the dot is part of the name if it is longer."""
+
 
 def _short(name: str) -> str:
-    path = Path(name)
-    room = _MAX_FILE_NAME - len(path.suffix.encode())
-    return path.stem.encode()[:room].decode(errors="ignore") + path.suffix
+    suffix = Path(name).suffix
+    if len(suffix.encode()) > _MAX_SUFFIX:
+        suffix = ""
+    room = _MAX_FILE_NAME - len(suffix.encode())
+    return name.removesuffix(suffix).encode()[:room].decode(errors="ignore") + suffix
 
 
 _MAX_ORIGINS = 5

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from temporalio.client import WorkflowExecutionDescription
 
-from sojourn.attachments import attachments_in, runs_read_by
+from sojourn.attachments import MAX_ORIGINS, attachments_in, is_schedule, runs_read_by
 from sojourn.authoring.app import App
 from sojourn.client.bulk import Retried, retry_once
 from sojourn.client.client import Client
@@ -123,12 +123,30 @@ class Service(Backend):
         owner = await stored.owner_of(file)
         if owner not in runs:
             try:
-                runs = {(await self.run(asking, owner)).id}  # of a fork's origin
+                await self._check_owner(asking, run, owner)
             except RunNotFound as error:
                 raise ArtifactNotFound(
                     f"run {run.id} has no attachment {attachment_id[:100]}", run_id=run.id
                 ) from error
-        return file, stored.read(file, runs)
+        return file, stored.read(file, {owner})
+
+    async def _check_owner(self, asking: Principal, fork: Run, owner: str) -> None:
+        """Raise RunNotFound unless the principal may see whose a fork's file is.
+
+        The files of a schedule are those of each run that it started.
+        """
+        if not is_schedule(owner):
+            await self.run(asking, owner)
+            return
+        run = fork
+        for _ in range(MAX_ORIGINS):
+            origin = (await run.status()).forked_from
+            if origin is None:
+                break
+            run = await self.run(asking, origin.run_id)
+            if owner in runs_read_by(run.id):
+                return
+        raise RunNotFound(f"no origin of {fork.id} has files of {owner}", run_id=fork.id)
 
     async def _file_of(self, run: Run, attachment_id: str) -> AttachmentRecord | None:
         """Return a file of a run, which has it for good once it has it."""

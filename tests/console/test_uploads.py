@@ -10,6 +10,7 @@ from playwright.async_api import expect
 from sojourn import Agent, App, AttachmentLimits, PlanResult, Turn
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
+from sojourn.http import files as files_module
 from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
 from sojourn.storage import FolderStorage
@@ -80,8 +81,28 @@ async def test_a_file_that_is_refused_leaves_the_form(post, visit, path):
     await expect(page.locator("button.primary")).to_be_enabled()
 
 
-async def test_a_page_shows_a_small_picture_that_is_made_once(post):
-    """Of 640 pixels, for whoever may see the run; bytes that are no picture are sent as they are."""
+async def test_a_proxy_that_refuses_the_files_leaves_the_form(post, visit):
+    """A page of its own takes the place of nothing, and the text can be sent again."""
+    page = await visit(post.url + "/start")
+
+    async def refuse(route):
+        if route.request.method == "POST":
+            await route.fulfill(status=413, content_type="text/html", body="<h1>Too large</h1>")
+        else:
+            await route.continue_()
+
+    await page.route("**/start", refuse)
+    await page.locator("textarea[name=text]").fill("see this")
+    file = {"name": "photo.png", "mimeType": "image/png", "buffer": bytes(9_000)}
+    await page.locator("input[type=file]").set_input_files([file])
+    await page.locator("button.primary").click()
+    await expect(page.get_by_role("alert")).to_contain_text("The upload was interrupted")
+    await expect(page.locator("textarea[name=text]")).to_have_value("see this")
+    await expect(page.locator("button.primary")).to_be_enabled()
+
+
+async def test_a_page_shows_a_small_picture_that_is_made_once(post, monkeypatch):
+    """Of 640 pixels, for whoever may see the run; bytes that are no picture, and too many bytes, are sent as they are."""
     image = pytest.importorskip("PIL.Image", reason="an environment from before Pillow was pinned")
     made = io.BytesIO()
     image.effect_noise((2_000, 1_000), 50).save(made, "PNG")
@@ -111,3 +132,6 @@ async def test_a_page_shows_a_small_picture_that_is_made_once(post):
         shown = await http.get(f"/runs/{run_id}/attachments/{large}", headers=post.keys["a"])
         assert shown.content == made.getvalue()
         assert "Cookie" in shown.headers["vary"]
+        monkeypatch.setattr(files_module, "MAX_PICTURE_BYTES", 150_000)
+        unread = await http.get(path, headers=post.keys["a"])
+        assert (unread.content, unread.headers["content-type"]) == (made.getvalue(), "image/png")

@@ -119,6 +119,7 @@
       const { responseURL, responseText } = await upload(form, form.action, { body });
       if (new URL(responseURL).pathname !== new URL(form.action).pathname) return location.assign(responseURL);
       const page = new DOMParser().parseFromString(responseText, "text/html").querySelector("main");
+      if (!page) throw new TypeError("no page"); // of a proxy, for which the files are too large
       document.querySelector("main").replaceWith(page); // the form again, with the reason
       scrollTo(0, 0);
     } catch {
