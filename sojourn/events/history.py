@@ -51,7 +51,7 @@ from sojourn.core.payload.unknown_outcome import mark_doubts
 from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.totals import read_spent
-from sojourn.values.timers import ESCALATES, EXPIRES
+from sojourn.values.timers import ESCALATES, EXPIRES, expiry_timer
 from sojourn.values.undecodable import OrUndecodable
 from sojourn.values.visible import format_duration
 
@@ -123,7 +123,9 @@ class HistoryReader:
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
         self._due: list[HistoryRecord] = []
-        """The fired timers of waits that no workflow task has begun with yet."""
+        """The fired timers of waits that the run has not read yet."""
+        self._unkeyed: dict[int, str] = {}
+        """The waits of decisions that workers judge for earlier versions of the run, by the event that scheduled it."""
         self._checks: dict[int, str] = {}
         """The confirmations whose approvals are checked, by the event that scheduled the check."""
         self._admitted: dict[str, Request] = {}
@@ -156,8 +158,8 @@ class HistoryReader:
             return self._make(event, "reset", value=failed.failure.message, identity=failed.identity)
         if kind in _ENDS:
             return await self._end(event)
-        if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
-            return self._read_task_started(event)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            return self._read_task_completed(event)
         return (
             await self._activity(event)
             or await self._local(event)
@@ -184,6 +186,8 @@ class HistoryReader:
             value = await self._value(scheduled.input, _INPUTS.get(name, Any))
             if isinstance(value, ApprovalTask):
                 self._checks[event.event_id] = value.await_id
+            elif isinstance(value, ApproverTask | EditTask) and not value.key:
+                self._unkeyed[event.event_id] = value.wait.id
             return self._make(
                 event,
                 "scheduled",
@@ -200,7 +204,9 @@ class HistoryReader:
             if name == CHECK_APPROVAL:
                 key = self._checks.pop(completed.scheduled_event_id, "")
                 return self._make(event, "checked", key=key, value=value)
-            return self._make(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
+            of = completed.scheduled_event_id
+            due = self._take_expired(self._unkeyed.pop(of, ""))
+            return self._make(event, "completed", name=name, of=of, value=value, due=due)
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
@@ -313,13 +319,23 @@ class HistoryReader:
             self._due.append(record)
         return None
 
-    def _read_task_started(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read the timers of waits that a workflow task brings to the run.
+    def _read_task_completed(self, event: HistoryEvent) -> HistoryRecord | None:
+        """Read the timers of waits that a workflow task has brought to the run.
 
-        The run reads the task's messages first, also those that came after the timer had fired.
+        The run reads the task's messages first, also those that came after the timer had fired. A task that fails is attempted
+        anew, with what came since.
         """
-        due, self._due = self._due, []
-        return self._make(event, "due", value=due) if due else None
+        due, self._due = tuple(self._due), []
+        return self._make(event, "due", due=due) if due else None
+
+    def _take_expired(self, await_id: str) -> tuple[HistoryRecord, ...]:
+        """Return the fired timer of a wait's time.
+
+        A run of an earlier version reads it before a verdict that comes after it.
+        """
+        expired = tuple(each for each in self._due if each.name == expiry_timer(await_id))
+        self._due = [each for each in self._due if each not in expired]
+        return expired
 
     async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:

@@ -7,9 +7,13 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
+from sojourn import AwaitConfirmation, Principal
+from sojourn.contracts.tasks import ApproverTask, ApproverVerdict
+from sojourn.contracts.wire_names import JUDGE_APPROVER
 from sojourn.converter.data_converter import data_converter
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
 from sojourn.events.history import HistoryReader
+from sojourn.values.timers import expiry_timer
 
 CHILD = "child_workflow_execution_"
 
@@ -89,3 +93,37 @@ async def test_a_cancellation_says_if_a_call_is_in_doubt(is_in_doubt):
         "Canceled",
         is_in_doubt,
     )
+
+
+@pytest.mark.parametrize("key", ["", "1"])
+async def test_the_end_of_the_time_comes_with_the_task_that_the_run_has_completed(key):
+    """A task that fails brings nothing; a run that names no key has read the time's end before a verdict that came after it."""
+    wait = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c")
+    task = ApproverTask(agent_id="a.b", wait=wait, principal=Principal(subject="ana"), key=key)
+    judge, timer, fired, verdict = (
+        HistoryEvent(event_id=place, event_type=EventType.Value(f"EVENT_TYPE_{kind}"))
+        for place, kind in enumerate(
+            ("ACTIVITY_TASK_SCHEDULED", "TIMER_STARTED", "TIMER_FIRED", "ACTIVITY_TASK_COMPLETED"), 1
+        )
+    )
+    asked = judge.activity_task_scheduled_event_attributes
+    asked.activity_type.name = JUDGE_APPROVER
+    asked.input.payloads.extend(await data_converter.encode([task]))
+    (summary,) = await data_converter.encode([expiry_timer(wait.id)])
+    timer.user_metadata.summary.CopyFrom(summary)
+    ended = verdict.activity_task_completed_event_attributes
+    ended.scheduled_event_id = 1
+    ended.result.payloads.extend(await data_converter.encode([ApproverVerdict(allowed=True)]))
+    started, failed, done = (
+        HistoryEvent(event_type=EventType.Value(f"EVENT_TYPE_WORKFLOW_TASK_{kind}"))
+        for kind in ("STARTED", "FAILED", "COMPLETED")
+    )
+    reader = HistoryReader(data_converter)
+    records = [
+        await reader.record(each)
+        for each in (judge, timer, fired, started, failed, verdict, started, done, done)
+    ]
+    read = [(each.kind, [timer.name for timer in each.due]) for each in records if each]
+    over = [expiry_timer(wait.id)]
+    expected = [("completed", []), ("due", over)] if key else [("completed", over)]
+    assert read == [("scheduled", []), *expected]

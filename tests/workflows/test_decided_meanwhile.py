@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskFailedRequest
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker import Worker as TemporalWorker
 
@@ -113,7 +115,7 @@ def decision(wait, principal, **more) -> dict:
     return {**sent, "principal": principal.model_dump(), **more}
 
 
-async def story(run: Run, traces) -> tuple[list, list[int]]:
+async def story(run: Run, traces, *, failed_tasks: int = 0) -> tuple[list, list[int]]:
     """How the call was decided by the run's events, and what was paid; checks that both are one."""
     text = (await asyncio.wait_for(run.result(), 60)).text
     events = [event async for event in run.events()]
@@ -126,23 +128,39 @@ async def story(run: Run, traces) -> tuple[list, list[int]]:
     paid = [amount for run_id, amount in PAID if run_id == run.id]
     assert text in ([f"paid {amount}" for amount in paid] or ["denied: nobody approved it in time"])
     assert [amount for amount in started if paid] == paid
-    await traces(run).check()
+    assert len(await traces(run).failed_tasks()) == failed_tasks
+    if not failed_tasks:
+        await traces(run).check()
     return decided, paid
 
 
-@pytest.mark.parametrize("first", ["signal", "timer"])
+@pytest.mark.parametrize("first", ["signal", "timer", "failed task"])
 async def test_an_approval_and_the_end_of_its_time_in_one_task(asked, traces, until, first):
-    """A signal counts if the same task brings both, in either order, and the events say so."""
+    """A signal counts if the same task brings both, in either order, also after an attempt that failed; the events say so."""
     workers, run, wait = await asked(expires_after=timedelta(seconds=3))
     handle = traces(run).handle
     await workers.stop("workflows")
     if first == "signal":
         await handle.signal("provide_confirmation", decision(wait, BEN))
     await until(lambda: counted(traces(run), FIRED, 1))
-    if first == "timer":
+    if first == "failed task":
+        await fail_task(workers.client)
+    if first != "signal":
         await handle.signal("provide_confirmation", decision(wait, BEN))
     await workers.start("workflows")
-    assert await story(run, traces) == ([("ben", True, None, None)], [1])
+    told = await story(run, traces, failed_tasks=int(first == "failed task"))
+    assert told == ([("ben", True, None, None)], [1])
+
+
+async def fail_task(client: Client) -> None:
+    """Take the run's next workflow task, and report that it has failed."""
+    service, namespace = client.temporal.workflow_service, client.temporal.namespace
+    queue = TaskQueue(name=client.task_queue)
+    poll = PollWorkflowTaskQueueRequest(namespace=namespace, task_queue=queue, identity="breaks")
+    task = await service.poll_workflow_task_queue(poll)
+    assert task.task_token
+    failed = RespondWorkflowTaskFailedRequest(task_token=task.task_token, namespace=namespace)
+    await service.respond_workflow_task_failed(failed)
 
 
 async def test_an_update_after_the_time_is_refused(asked, traces, until):

@@ -590,7 +590,7 @@ class Fold:
             yield from self._waits.escalate(record)
 
     def _read_due(self, record: HistoryRecord) -> Iterator[Event]:
-        for fired in record.value:
+        for fired in record.due:
             yield from self._read_timer_fired(replace(fired, id=record.id))
 
     def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:

@@ -33,8 +33,7 @@ class HistoryRecord:
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
-    """The decoded input or result, the first detail of a failed call's failure, or all details of a canceled plan. Of `due`: the
-    records of timers of waits, whose time a workflow task brings to the run."""
+    """The decoded input or result, the first detail of a failed call's failure, or all details of a canceled plan."""
     error: ToolError | None = None
     """The failure; None for a cancellation."""
     timeout: str = ""
@@ -47,6 +46,8 @@ class HistoryRecord:
     """The messages of a turn that was interrupted before its plan was in the history."""
     await_ids: tuple[str, ...] = ()
     """The approvals that a message denied."""
+    due: tuple["HistoryRecord", ...] = ()
+    """The fired timers of waits that the run has read by now."""
     message_id: str = ""
     """The id of the message that an update delivers as an answer."""
     judged: bool = False

@@ -10,6 +10,7 @@ from sojourn import (
     InputForm,
     InputRequired,
     Message,
+    Principal,
     RunOutput,
     RunPolicy,
     RunStatus,
@@ -20,11 +21,12 @@ from sojourn import (
 )
 from sojourn.contracts import Finalize, RunInput
 from sojourn.contracts.dispatch import REPEATED, Dispatch
-from sojourn.contracts.tasks import PlanOutcome, ToolTask
+from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, PlanOutcome, ToolTask
+from sojourn.core.history.record import HistoryRecord
 from sojourn.events import Event
 from sojourn.values.timers import TIME_BUDGET, expiry_timer
 
-from .written import RUN, History, only, request, types
+from .written import RUN, START, History, only, request, types
 
 BUDGET = timedelta(seconds=100)
 CHILD, LOCAL, OUTSIDE = (Dispatch(kind=kind) for kind in ("child", "local", "external"))
@@ -187,6 +189,24 @@ def test_a_denied_call_ends() -> None:
     history.add("sent", name="provide_confirmation", value=[denial])
     assert ends(history.events()) == [("c1", "denied"), ("c2", "denied")]
     assert shown(history) == {"c1": "denied", "c2": "denied"}
+
+
+@pytest.mark.parametrize("came", ["before", "after"])
+def test_a_verdict_after_the_end_of_the_time_comes_too_late(came: str) -> None:
+    """A run of an earlier version read the end of a wait's time first if it came first in the same task."""
+    dispatch = confirm("c1", approver_check="judge")
+    history = begun(dispatch, policy=ASKING)
+    ana = Principal(subject="ana")
+    sent = {"id": "confirm-c1", "approved": True, "principal": ana.model_dump()}
+    history.add("sent", name="provide_confirmation", value=[sent])
+    task = ApproverTask(agent_id="a.b", wait=dispatch.confirm, principal=ana, sent=sent, by_signal=True)
+    of = history.add("scheduled", name="JudgeApproverActivity", value=task)
+    fired = HistoryRecord(1, START, "timer_fired", name=expiry_timer("confirm-c1"))
+    due = {"due": (fired,)}
+    history.add("completed", of=of, value=ApproverVerdict(allowed=True), **(due if came == "before" else {}))
+    history.add("due", **(due if came == "after" else {}))
+    assert shown(history) == {"c1": "denied" if came == "before" else "running"}
+    assert only(history.events(), "await_answered").code == ("expired" if came == "before" else None)
 
 
 @pytest.mark.parametrize("judged", [True, False])
