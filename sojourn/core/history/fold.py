@@ -208,6 +208,9 @@ class Fold:
 
     def _read_started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
+        is_branch = isinstance(record.value, Continuation) and record.value.branch is not None
+        if not is_branch:
+            yield from self._waits.stay(record)
         self._waits.is_branch_read = False
         self._interim.begin_execution()
         if isinstance(record.value, Continuation) and (branch := record.value.branch):
@@ -601,6 +604,8 @@ class Fold:
     # The end.
 
     def _read_run_ended(self, record: HistoryRecord) -> Iterator[Event]:
+        if record.kind == "run_completed":
+            yield from self._waits.stay(record)
         for opened in self._step.open.values():
             if opened.call.tool_call_id:
                 answer = self._step.answer_left_open(record, opened.call)

@@ -123,6 +123,7 @@ def rewind(run: RunState, point: RunState) -> RunState:
         turn_start=point.turn_start,
         opened_after=point.opened_after,
         unseen=point.unseen,
+        askers=point.askers,
         new=point.new,
         resume_messages=point.resume_messages,
         set_aside=point.set_aside,

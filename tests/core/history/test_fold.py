@@ -22,8 +22,11 @@ from sojourn import (
 from sojourn.contracts import Finalize, RunInput, RunLink
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.wire_names import READ_BRANCH
 from sojourn.core.history.fold import END, Fold, HistoryRecord
 from sojourn.core.run import outcomes
+from sojourn.core.run.branches import UNUSABLE, drop_branch
+from sojourn.core.run.continuation import Continuation
 from sojourn.events import Event, RunStartedEvent
 
 from .written import RUN, START, History, only, request, types
@@ -135,6 +138,31 @@ def test_an_interrupted_turn_whose_messages_are_known_is_told_once() -> None:
     history.add("turn_ended", key="t1", error=CUT, message_ids=("m1",))
     told = [event.type for event in history.events() if event.type.startswith("turn_")]
     assert told == ["turn_started", "turn_failed"]
+
+
+@pytest.mark.parametrize("after", ["continued", "run_completed"])
+def test_a_branch_that_a_run_could_not_begin_is_noted_where_it_goes_on_or_ends(after: str) -> None:
+    """The note is there, and the next branch is read as the run has read it."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    sent(history, "m1")
+    history.plan(PlanOutcome(final=Message.assistant("done")))
+    edit = {"text": "new", "message_id": "m1", "at": "0-000001-00000", "number": 0}
+    history.add("sent", name="branch", value=[edit], judged=True)
+    of = history.add("scheduled", name=READ_BRANCH)
+    history.add("completed", name=READ_BRANCH, of=of)
+    state = drop_branch(history.folded()[0].state)
+    if after == "run_completed":
+        history.add(after, value=RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("")))
+    else:
+        history.add(after)
+        history.add("started", value=Continuation(state.continued(START)))
+        history.add("sent", name="branch", value=[{**edit, "text": "newer"}], judged=True)
+    fold, events = history.folded()
+    assert only(events, "planner_note").text == f"branch refused: {UNUSABLE}"
+    assert [each.message.text for each in events if each.type == "message_received"][1:] == (
+        ["new", "newer"] if after == "continued" else ["new"]
+    )
+    assert fold.state.branches == (1 if after == "continued" else 0)
 
 
 def test_who_decided_is_a_field_of_the_note(subtests: pytest.Subtests) -> None:
