@@ -335,6 +335,33 @@ async def test_a_chat_goes_on_from_the_turn_that_its_messages_end_with(client, s
     assert await turns_of(served, session) == 6
 
 
+async def test_a_question_that_was_closed_elsewhere_moves_no_chat(client, served, session, status_when):
+    """The message after the question opened a turn of its own, which stays in the conversation."""
+    run = served.client.session(MODEL, session["session_id"]).run
+    chat = [user("ask"), assistant(await said(client, user("ask"), metadata=session)), user("hello")]
+    (wait,) = (await run.status()).awaits
+    await run.answer(wait, "elsewhere")
+    await status_when(run, lambda status: status.status == "idle")
+    chat.append(assistant(await said(client, *chat, metadata=session)))
+    assert await said(client, *chat, user("bye"), metadata=session) == "bye"
+    assert await users_said(served, run.id) == ["ask", "elsewhere", "hello", "bye"]
+
+
+async def test_a_turn_without_an_answer_is_no_better_than_the_present_one(client, served, session, shop):
+    """A chat whose answer no turn has goes on in the present branch, and not after a turn that was stopped."""
+    talk = served.client.session(MODEL, session["session_id"])
+    shop.gate.clear()
+    stopped = await talk.send("talk", message_id="m-1")
+    async for event in stopped.events():
+        if event.type == "plan_started":
+            await talk.interrupt("enough")
+    shop.gate.set()
+    await (await talk.edit("m-1")).result()
+    assert await said(client, user("talk"), assistant("other words"), user("bye"), metadata=session) == "bye"
+    timeline = await talk.timeline()
+    assert (timeline.branches, len(timeline.path)) == (1, 2)
+
+
 async def test_a_response_follows_the_one_that_it_names(client, served, shop):
     """After an older response begins another branch, once for each input; the newest one goes on as it is."""
 

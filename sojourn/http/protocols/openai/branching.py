@@ -62,23 +62,28 @@ def _has_message(turn: UserTurn, message_id: str) -> bool:
 
 
 class Said(NamedTuple):
-    """A message of a chat that opened a turn, and the last text of its reply."""
+    """A message of a user in a chat, and the last text that came after it."""
 
     message: Message
     reply: str | None
+    asks: bool = False
+    """Whether that text is a question."""
+    may_answer: bool = False
+    """Whether it came after a question: it answered that, or opened a turn if the question was closed by then."""
 
 
 def said_before(messages: Sequence[Message]) -> list[Said]:
-    """Return the turns of a chat. Answers to questions belong to the turn that asked."""
+    """Return the messages of a chat's user, from the first one that opened a turn."""
     found, is_answer = list[Said](), False
     for message, bare in zip(messages, strip_marks(list(messages)), strict=True):
         if message.role == "assistant":
-            found[-1:] = [each._replace(reply=bare.text) for each in found[-1:]]
             is_answer = asks(message)
-        elif is_answer:
+            found[-1:] = [each._replace(reply=bare.text, asks=is_answer) for each in found[-1:]]
+        elif found or not is_answer:
+            found.append(Said(message, None, may_answer=is_answer))
             is_answer = False
         else:
-            found.append(Said(message, None))
+            is_answer = False
     return found
 
 
@@ -104,7 +109,7 @@ async def point_of_chat(
     if status.status != "idle" or status.queued:
         return True
     last = (await read_conversation(service.client, session.run.id)).path
-    if _fit(last, earlier) == 2:
+    if _fit(last, earlier, is_present=True) == 2:
         return True
     timeline = await read_branches(session)
     if message_id in timeline.delivered:
@@ -115,7 +120,7 @@ async def point_of_chat(
 def _choose(timeline: Timeline, earlier: Sequence[Said]) -> BranchPoint | bool:
     """Return the point after the turn with which a chat's messages end.
 
-    True if that is the newest turn of the present branch, False if there is none.
+    True if that is the newest turn of the present branch. False if there is none, or if the chat's next message opened another turn after it.
 
     If several turns fit, those whose answers are the same come first, then the present one, then the newest.
     """
@@ -131,33 +136,63 @@ def _choose(timeline: Timeline, earlier: Sequence[Said]) -> BranchPoint | bool:
             path.append(of)
             of = before[of.key]
         is_present = turn.end.event_id == timeline.head
-        # The chat may have begun before its conversation. Then only the whole of that counts.
-        is_whole = is_present or len(path) >= len(earlier)
-        fits = _fit(path[::-1], earlier) if is_whole else 0
+        fits = _fit(path[::-1], earlier, is_present=is_present)
         if fits > best or (fits and fits == best and (is_present or at != timeline.head)):
             best, at = fits, turn.end.event_id
     if not best or at == timeline.head:
         return bool(best)
+    if best == 1 and _goes_on(timeline, ended_at[at], earlier):
+        return False
     return BranchPoint(at, timeline.branches)
 
 
-def _fit(path: Sequence[UserTurn], earlier: Sequence[Said]) -> int:
+def _goes_on(timeline: Timeline, turn: UserTurn, earlier: Sequence[Said]) -> bool:
+    """Return whether the message that the chat has after a turn's own opened another turn."""
+    last = next((k for k in range(len(earlier), 0, -1) if _has_said(turn, earlier[k - 1])), len(earlier))
+    if turn.end is None or last == len(earlier):
+        return False
+    later = content_of(earlier[last].message)
+    opened = (each for each in timeline.turns if each.follows == turn.end.event_id)
+    return any(content_of(sent.message) == later for each in opened for sent in each.messages)
+
+
+def _fit(path: Sequence[UserTurn], earlier: Sequence[Said], *, is_present: bool) -> int:
     """Compare the last turns of a path with those of a chat.
 
-    Return 2 if they are equal, 1 if only their messages are, else 0. A chat may have been shortened at its beginning.
+    Return 2 if they are equal, and the last one has the answer that the chat has; 1 if only their messages are, else 0. A chat may have been
+    shortened at its beginning, or have begun before its conversation. In that case only the whole of the present path counts.
     """
-    pairs = list(zip(reversed(path), reversed(earlier), strict=False))
-    if not pairs or not all(_has_said(turn, said) for turn, said in pairs):
-        return 0
-    return 2 if all(_has_replied(turn, said) for turn, said in pairs) else 1
+    return max(_fit_as(path, earlier, is_present, are_answers=each) for each in (False, True))
+
+
+def _fit_as(path: Sequence[UserTurn], earlier: Sequence[Said], is_present: bool, *, are_answers: bool) -> int:
+    # A message after a question is tried as the answer, or as one that opened a turn where the path has such a turn.
+    left, later, reply = list(path), None, None
+    best = 2
+    for number, said in enumerate(reversed(earlier)):
+        if not left:
+            return best if is_present and number else 0
+        reply = later if later is not None or said.asks else said.reply
+        if said.may_answer and (are_answers or not _has_said(left[-1], said)):
+            later = reply
+            continue
+        turn, later = left.pop(), None
+        if not _has_said(turn, said):
+            return 0
+        is_last = len(left) == len(path) - 1
+        if not (_has_replied(turn, reply) and (reply or not is_last)):
+            best = 1
+    return best if len(left) < len(path) else 0
 
 
 def _has_said(turn: UserTurn, said: Said) -> bool:
     return len(turn.messages) == 1 and content_of(turn.messages[0].message) == content_of(said.message)
 
 
-def _has_replied(turn: UserTurn, said: Said) -> bool:
-    output = turn.end.output if turn.end else None
-    if output is None or said.reply is None:
+def _has_replied(turn: UserTurn, reply: str | None) -> bool:
+    """Return whether a chat has the answer of a turn, or has none to compare."""
+    if reply is None:
         return True
-    return " ".join(said.reply.split()).endswith(" ".join(output.text.split()))
+    output = " ".join(turn.end.output.text.split()) if turn.end and turn.end.output else ""
+    told = " ".join(reply.split())
+    return told.endswith(output) if output else not told
