@@ -263,12 +263,15 @@ class TerminalChat:
     async def _go_back(self, text: str | None) -> None:
         with contextlib.suppress(RunNotFound):
             timeline = await self._session.timeline()
-            if message_id := last_message(timeline):
+            if message_id := last_message(timeline, self._by):
                 self._view.typed.add(message_id)
                 number = timeline.branches
                 await self._session.edit(message_id, text, by=self._by, branches=number, keep_files=True)
                 return
-        print("there is no message that alone opened the last turn")
+        print(
+            "no message of yours alone opened the last turn, or others wait; "
+            "`sojourn send … TEXT --edit ID` names the one it replaces"
+        )
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

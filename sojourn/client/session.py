@@ -96,15 +96,21 @@ def message_to_edit(timeline: Timeline, message_id: str) -> EditableMessage | No
     return EditableMessage(turn.messages[0], turn.follows) if turn and turn.follows else None
 
 
-def last_message(timeline: Timeline) -> str | None:
-    """Return the id of the conversation's last message, or None.
+def last_message(timeline: Timeline, by: str | None) -> str | None:
+    """Return the id of the conversation's last message, or None if it is not clear which one a person means.
 
-    It opened the present or the last turn, or is to open the next one. None if others opened that turn with it.
+    It alone opened the present or the last turn, or is to open the next one. None if other messages wait, if others opened that turn
+    with it, or if somebody else sent it.
     """
-    if timeline.turn is None and timeline.queued:
-        return next(iter(timeline.queued))
-    messages = timeline.path[-1].messages if timeline.path else []
-    return messages[0].message_id if len(messages) == 1 else None
+    waiting = list(timeline.queued.values())
+    if timeline.turn is None and waiting:
+        messages = waiting
+    elif waiting or not timeline.path:
+        return None
+    else:
+        messages = timeline.path[-1].messages
+    is_own = len(messages) == 1 and messages[0].by in ("", by or "")
+    return messages[0].message_id if is_own else None
 
 
 class SessionTurn:

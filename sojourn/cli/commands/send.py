@@ -76,6 +76,8 @@ def send(
     """
     who = by_or_user(by)
     found = parse_conversation(session, who)
+    if edit == "":
+        raise CommandError("--edit takes the id of a message, which is not empty", exit_code=USAGE)
     if (edit or retry) and (message_id or mode != "queue"):
         raise CommandError("--edit and --retry take no --message-id and no --mode", exit_code=USAGE)
     if retry and (text is not None or edit or files):
@@ -189,9 +191,12 @@ async def _go_back(
     number: int | None = None
     if message_id is None:
         timeline = await talk.timeline()
-        message_id, number = last_message(timeline), timeline.branches
+        message_id, number = last_message(timeline, by), timeline.branches
     if message_id is None:
-        raise CommandError(f"no message alone opened the last turn of {talk.run.id}", run_id=talk.run.id)
+        raise CommandError(
+            f"no message of yours alone opened the last turn of {talk.run.id}, or others wait; `--edit ID` names one",
+            run_id=talk.run.id,
+        )
     return await talk.edit(message_id, text, by=by, attachments=files, branches=number, keep_files=True)
 
 

@@ -1,0 +1,51 @@
+"""What a timeline tells of the message that a person means by the last one."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from sojourn import Message, events
+from sojourn.client.session import last_message
+from sojourn.timeline import Timeline
+
+
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        ("", None),
+        ("ana:m1", "m1"),
+        ("ana:m1 turn", "m1"),
+        ("ana:m1 turn end", "m1"),
+        ("ana:m1 turn end ana:m2", "m2"),
+        (":m1 turn", "m1"),
+        ("ana:m1 turn ana:m2", None),
+        ("ana:m1 turn end ana:m2 ana:m3", None),
+        ("bo:m1 turn", None),
+        ("ana:m1 turn end bo:m2", None),
+    ],
+)
+def test_the_last_message_is_ones_own_and_none_waits_beside_it(steps: str, last: str | None) -> None:
+    """Where it is not clear which message is meant, or somebody else's is the last one, there is none."""
+    timeline, opened = Timeline("r", is_conversation=True), list[str]()
+
+    def feed(kind, number: int, **fields) -> None:
+        place = {"run_id": "r", "event_id": f"0-{number:06}-00000", "turn_id": "t1"}
+        timeline.feed(kind(**place, time=datetime(2024, 1, 1, tzinfo=UTC), **fields))
+
+    feed(events.RunStartedEvent, 1)
+    for number, step in enumerate(steps.split(), 2):
+        if step == "turn":
+            feed(events.TurnStartedEvent, number, message_ids=opened[-1:])
+        elif step == "end":
+            feed(events.TurnFailedEvent, number, error={"message": "x"}, message_ids=opened[-1:])
+        else:
+            by, _, message_id = step.partition(":")
+            opened.append(message_id)
+            feed(
+                events.MessageReceivedEvent,
+                number,
+                message_id=message_id,
+                message=Message.user("hi"),
+                by=by or None,
+            )
+    assert last_message(timeline, "ana") == last
