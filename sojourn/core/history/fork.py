@@ -122,8 +122,10 @@ def _carry_effects(
     # Those with keys of their own are carried with these: the fork's id would make other ones.
     state = copy_with(
         state,
-        unsettled=tuple(call_id for call_id in state.unsettled if not effects.has_own_key(call_id)),
-        unexecuted=tuple(call_id for call_id in unexecuted if not effects.has_own_key(call_id)),
+        unsettled=tuple(
+            call_id for call_id in state.unsettled if not effects.has_own_key(call_id, point.steps)
+        ),
+        unexecuted=tuple(call_id for call_id in unexecuted if not effects.has_own_key(call_id, point.steps)),
     )
     # A change, or the next message of a conversation, may be why a step has other arguments. Then it is another effect.
     is_same = change == Change() and not state.opening.conversation

@@ -142,19 +142,21 @@ class EffectsMade:
         made = dict[str, CarriedEffect]()
         for call_id, each in self._after(steps, again):
             effect, has_acted = each.dispatch.effect, self.may_have_acted(call_id)
-            first = effect.tool_call_id if effect else call_id
+            first = _first_of(call_id, each)
+            # A call of another branch may have the id of one that the state at the point knows.
+            is_new = first == call_id and each.step > steps
             # A repetition is the effect that it repeats.
             if effect and effect.carried is not None:
                 if has_acted:
                     before = [as_done(one) if one.call.tool_call_id == first else one for one in before]
             elif first in made:
                 made[first] = as_done(made[first]) if has_acted else made[first]
-            elif first not in unsettled and (has_acted or first not in unexecuted):
+            elif is_new or (first not in unsettled and (has_acted or first not in unexecuted)):
                 made[first] = self._carry(each, unexecuted=not has_acted)
         own = [
-            self._carry(self.made[call_id], unexecuted=call_id not in unsettled)
+            self._carry(self.made[name], unexecuted=call_id not in unsettled)
             for call_id in (*unsettled, *unexecuted)
-            if self.has_own_key(call_id) and call_id not in made
+            if self.has_own_key(call_id, steps) and (name := self._name_at(call_id, steps)) not in made
         ]
         return self._within(_keep_newest([*before, *own, *made.values()]), key_run_id)
 
@@ -165,21 +167,34 @@ class EffectsMade:
             call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted, branch=self.is_branch
         )
 
-    def has_own_key(self, call_id: str) -> bool:
-        """Return whether a call that repeats nothing has a key made from this run's id.
-
-        The usual key belongs to another call.
-        """
+    def _name_at(self, call_id: str, steps: int) -> str:
+        """Return the key in `made` of the call that had an id at a point, or ""."""
         made = self.made.get(call_id)
+        if made is None or made.step <= steps:
+            return call_id
+        others = [
+            (each.step, name)
+            for name, each in self.made.items()
+            if each.call.tool_call_id == call_id and each.step <= steps
+        ]
+        return max(others)[1] if others else ""
+
+    def has_own_key(self, call_id: str, steps: int) -> bool:
+        """Return whether a call before a point has a key made from this run's id.
+
+        The call repeats nothing, and the usual key belongs to another call.
+        """
+        made = self.made.get(self._name_at(call_id, steps))
         effect = made.dispatch.effect if made else None
         return effect is not None and effect.carried is None and effect.tool_call_id == call_id
 
     def effects_after(self, steps: int, *, again: Collection[str]) -> set[str]:
-        """Return the first calls of the effects that a run may have had after a point."""
+        """Return the calls up to a point whose effects a run may have had after it."""
         return {
-            each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id
+            first
             for call_id, each in self._after(steps, again)
             if self.may_have_acted(call_id)
+            and ((first := _first_of(call_id, each)) != call_id or each.step <= steps)
         }
 
     def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
@@ -213,6 +228,13 @@ class EffectsMade:
                 continue
             if self.may_have_acted(call_id) or self.is_unexecuted(call_id):
                 yield call_id, each
+
+
+def _first_of(call_id: str, made: MadeCall) -> str:
+    """Return the first call with the effect of a call, or the call itself."""
+    effect = made.dispatch.effect
+    is_own = effect is None or effect.tool_call_id == made.call.tool_call_id
+    return call_id if is_own or effect is None else effect.tool_call_id
 
 
 def _keep_newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:

@@ -155,8 +155,28 @@ def test_a_call_with_a_key_of_its_own_is_carried_with_it() -> None:
     """The id of the fork would make another key for a call in doubt, or not carried out, whose usual key another call has."""
     own = Dispatch(effect=Effect(tool_call_id="pay-1", idempotency_key="own", unexecuted=True))
     effects = made(("pay-1", None, own), ("pay-2", None, Dispatch()))
-    assert [effects.has_own_key(call_id) for call_id in ("pay-1", "pay-2", "pay-3")] == [True, False, False]
+    assert [effects.has_own_key(call_id, 2) for call_id in ("pay-1", "pay-2", "pay-3")] == [
+        True,
+        False,
+        False,
+    ]
     (doubt,) = after(effects, 2, unsettled=("pay-1", "pay-2"))
     assert (doubt.call.tool_call_id, doubt.idempotency_key, doubt.unexecuted) == ("pay-1", "own", False)
     (refused,) = after(effects, 2, unexecuted=("pay-1",))
     assert refused.unexecuted
+
+
+def test_a_call_of_another_branch_with_the_id_of_one_in_doubt_is_an_effect_of_its_own() -> None:
+    """The state at the point knows the older call, and the newer one is carried beside it."""
+    own = Dispatch(effect=Effect(tool_call_id="pay-1", idempotency_key="own"))
+    for known in ("unsettled", "unexecuted"):
+        effects = made(("pay-1", None, Dispatch()))
+        effects._make_way("pay-1", 1)
+        call = ToolRequest(name="a.b.pay", payload={"order": 2}, tool_call_id="pay-1")
+        effects.made["pay-1"], effects.results["pay-1"] = MadeCall(call, Dispatch(), 2, 1), DONE
+        (carried,) = after(effects, 1, **{known: ("pay-1",)})
+        assert (carried.call, carried.unexecuted) == (call, False)
+        assert effects.effects_after(1, again=()) == set()
+        effects.made["pay-1"] = MadeCall(call, own, 2, 1)
+        assert [effects.has_own_key("pay-1", steps) for steps in (1, 2)] == [False, True]
+        assert [each.call for each in after(effects, 1, **{known: ("pay-1",)})] == [call]
