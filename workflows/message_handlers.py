@@ -49,7 +49,7 @@ from sojourn.core.awaits.steering import (
     refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released, Repeated
-from sojourn.core.run.branches import Branching, read_branch, request_branch
+from sojourn.core.run.branches import Branching, busy_fault, read_branch, request_branch
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
     Closing,
@@ -378,9 +378,11 @@ class MessageHandlers(ABC):
         if not self._is_open:
             return self._not_open
         asked = read_branch(values, state)
-        if isinstance(asked, Branching) and asked.sent and not state.admits(asked.sent.principal):
+        if isinstance(asked, Rejection):
+            return asked
+        if asked.sent and not state.admits(asked.sent.principal):
             return _HIDDEN
-        return asked
+        return busy_fault(state, asked) or asked
 
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Rejection:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION

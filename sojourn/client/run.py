@@ -485,6 +485,7 @@ class Run(ReadableRun):
         message: Mapping[str, Any] | None = None,
         *,
         principal: Principal | None = None,
+        idle: bool = False,
     ) -> Accepted:
         """Go on from an earlier point of a conversation.
 
@@ -495,14 +496,16 @@ class Run(ReadableRun):
             number: How often the conversation has branched, as the caller has seen it.
             message: The message that goes on from there, as `send` takes it.
             principal: Its sender, as for `send`.
+            idle: Refuse to end a turn under way, or to withdraw a message that waits.
 
         Raises:
             AwaitClosed: The conversation has ended, or has branched meanwhile.
             InvalidInput: The message is invalid.
-            SessionBusy: Another branch is about to begin.
+            SessionBusy: Another branch is about to begin; or, with `idle`, the conversation is at work.
         """
         sent = {} if message is None else self._sendable(message, principal)
-        return Accepted.model_validate(await self._send(BRANCH, {**sent, "at": at, "number": number}))
+        place = {"at": at, "number": number, **({"idle": True} if idle else {})}
+        return Accepted.model_validate(await self._send(BRANCH, {**sent, **place}))
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a conversation, and return whether there was one.

@@ -24,6 +24,7 @@ from sojourn.contracts.event import (
     InterimAnswerEvent,
     MessageReceivedEvent,
     MessageWithdrawnEvent,
+    PlannerNoteEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
@@ -33,7 +34,7 @@ from sojourn.contracts.message import Accepted, Message, TextPart
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.contracts.wire_names import SEND
+from sojourn.contracts.wire_names import BRANCH, SEND
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import ADMIT, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
@@ -97,10 +98,10 @@ def message_to_edit(timeline: Timeline, message_id: str) -> EditableMessage | No
 
 
 def last_message(timeline: Timeline, by: str | None) -> str | None:
-    """Return the id of the conversation's last message, or None if it is not clear which one a person means.
+    """Return the id of the user's last message, or None if that is not clear.
 
     It alone opened the present or the last turn, or is to open the next one. None if other messages wait, if others opened that turn
-    with it, or if somebody else sent it.
+    with it, or if another user sent it.
     """
     waiting = list(timeline.queued.values())
     if timeline.turn is None and waiting:
@@ -408,7 +409,7 @@ class Session:
 
         Raises:
             AwaitClosed: The conversation has ended, or went on from another point meanwhile.
-            InvalidInput: No turn ended at this event.
+            InvalidInput: No turn ended at this event, or the conversation at that point cannot be read.
             SessionBusy: Another edit is under way.
         """
         timeline = await self.timeline()
@@ -423,6 +424,8 @@ class Session:
                 async for event in events:
                     if isinstance(event, ConversationBranchedEvent):
                         return
+                    if isinstance(event, PlannerNoteEvent) and event.text.startswith(f"{BRANCH} refused"):
+                        raise InvalidInput(f"{self.run.id}: {event.text}", run_id=self.run.id)
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from activities import branches
 from sojourn import (
     Agent,
     AgentTool,
@@ -27,7 +28,7 @@ from sojourn import (
     data_converter,
 )
 from sojourn.client.session import SessionTurn
-from sojourn.errors import SessionBusy
+from sojourn.errors import RunUnreadable, SessionBusy
 from sojourn.events.one_run import fetch_histories, transcript_of
 from sojourn.storage import FolderStorage
 from workflows import history_budget
@@ -193,6 +194,23 @@ async def test_a_conversation_goes_on_in_the_branch_that_it_is_switched_to(clien
         await session.switch("0-000001-00000")
 
 
+async def test_a_switch_that_is_refused_says_why_at_once(client, monkeypatch):
+    """The point cannot be read, so that the conversation stays where it is."""
+    session = client.session("test.agent", uuid.uuid4().hex)
+    await said(session, "one", "m-1")
+    await edited(session, "m-1", "ONE")
+    timeline = await session.timeline()
+
+    async def find_nothing(*_given, **_more):
+        raise RunUnreadable("its history was deleted")
+
+    monkeypatch.setattr(branches, "fork_of", find_nothing)
+    with pytest.raises(InvalidInput, match="branch refused: its history was deleted"):
+        async with asyncio.timeout(10):
+            await session.switch(timeline.tip(timeline.turns[0]))
+    assert await said(session, "two", "m-2") == "ONE / two"
+
+
 async def test_a_branch_that_is_left_ends_its_turn_and_its_waits(client):
     """The turn is interrupted, its approval closed, and the message that waited is withdrawn."""
     session = client.session("test.agent", uuid.uuid4().hex)
@@ -211,6 +229,29 @@ async def test_a_branch_that_is_left_ends_its_turn_and_its_waits(client):
     assert (await session.status()).awaits == []
     with pytest.raises(AwaitClosed):
         await session.run.approve(event.confirmation)
+
+
+async def test_a_branch_for_an_idle_conversation_ends_no_turn(client):
+    """It is refused while a turn is under way or a message waits, and begins later."""
+    session = client.session("test.agent", uuid.uuid4().hex)
+    await said(session, "one", "m-1")
+    timeline = await session.timeline()
+    late = (timeline.path[0].follows, 0, {"text": "ONE", "message_id": "m-3"})
+    await session.run.pause()
+    waiting = await session.send("slow", message_id="m-2")
+    for is_waiting in (True, False):
+        with pytest.raises(SessionBusy, match="under way"):
+            await session.run.branch(*late, idle=True)
+        if is_waiting:
+            await session.run.resume()
+            async for event in waiting.events():
+                if event.type == "tool_start":
+                    break
+    release.set()
+    await waiting.result()
+    accepted = await session.run.branch(*late, idle=True)
+    assert (await SessionTurn(session.run, accepted).result()).text == "ONE"
+    assert await replayed(client, session.run.id) == 2
 
 
 async def test_an_edit_stops_the_calls_of_the_turn(client):

@@ -23,6 +23,7 @@ __all__ = [
     "UNUSABLE",
     "Branching",
     "branch_fault",
+    "busy_fault",
     "drop_branch",
     "read_branch",
     "request_branch",
@@ -35,9 +36,11 @@ BRANCHED = "the conversation goes on from an earlier message"
 UNUSABLE = "the conversation at that point cannot be read, or is too large to go on from"
 """Why a conversation stays in its branch although the point was read."""
 
-_OWN = ("at", "number")
+_OWN = ("at", "number", "idle")
 _BUSY = Rejection("the conversation is at another branching; try again", "SessionBusy")
 _LATE = Rejection("the conversation went on from another message meanwhile; look at it again", "AwaitClosed")
+_AT_WORK = Rejection("a turn of the conversation is under way, or a message waits", "SessionBusy")
+_NO_IDLE = Rejection("`idle` is true or false")
 _NO_PLACE = Rejection("`at` is the id of the event at which a turn ended, or the run started")
 _NO_NUMBER = Rejection("`number` is the number of the conversation's branchings so far")
 
@@ -48,18 +51,22 @@ class Branching:
 
     at: BranchRequest
     sent: SentMessage | None
+    idle: bool = False
+    """Whether it is refused while a turn is under way or a message waits."""
 
 
 def read_branch(values: Sequence[Any], run: RunState) -> Branching | Rejection:
-    """Read `{"at", "number"}`, with the fields of a message or without them."""
+    """Read `{"at", "number", "idle"}`, with the fields of a message or without them."""
     if len(values) != 1 or not isinstance(values[0], dict):
         return Rejection(f"{BRANCH} takes one object")
     fields = dict(cast("dict[str, Any]", values[0]))
-    at, number = (fields.pop(name, None) for name in _OWN)
+    at, number, idle = (fields.pop(name, None) for name in _OWN)
     if not (isinstance(at, str) and _is_place(at)):
         return _NO_PLACE
     if not isinstance(number, int) or isinstance(number, bool):
         return _NO_NUMBER
+    if not (idle is None or isinstance(idle, bool)):
+        return _NO_IDLE
     sent = read_send([fields], Inbox(), run.opening.tenant) if "text" in fields or "parts" in fields else None
     if isinstance(sent, Rejection):
         return sent
@@ -67,7 +74,16 @@ def read_branch(values: Sequence[Any], run: RunState) -> Branching | Rejection:
         return _BUSY
     if number != run.branches:
         return _LATE
-    return Branching(BranchRequest(at, sent.message_id if sent else ""), sent)
+    return Branching(BranchRequest(at, sent.message_id if sent else ""), sent, idle is True)
+
+
+def busy_fault(run: RunState, asked: Branching) -> Rejection | None:
+    """Return why a branch would end a turn that it is not to end, or None.
+
+    Only the run asks: a reader may know of the end of a turn later.
+    """
+    is_at_work = not run.is_idle or run.inbox.waiting
+    return _AT_WORK if asked.idle and is_at_work else None
 
 
 def _is_place(text: str) -> bool:

@@ -190,7 +190,11 @@ async def deliver(
     message: IncomingMessage,
     point: BranchPoint | None = None,
 ) -> ReplyToken:
-    """Send a message to a conversation, which goes on from a point or where it is."""
+    """Send a message to a conversation, which goes on from a point or where it is.
+
+    Raises:
+        SessionBusy: The conversation is at work, and is not to go on from a point now.
+    """
     require(asking, "user")
     run = await service.run(asking, run_id)
     stored = await with_files(service, asking, message.message, run.id)
@@ -199,7 +203,7 @@ async def deliver(
     message_id = message.message_id or uuid.uuid4().hex
     fields = {"message_id": message_id, **content, "by": asking.subject}
     if point:
-        accepted = await run.branch(*point, fields, principal=asking)
+        accepted = await run.branch(*point, fields, principal=asking, idle=True)
     else:
         accepted = await run.send(fields, principal=asking)
     return await token_of_accepted(service, run.id, accepted, message)

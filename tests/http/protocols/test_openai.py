@@ -362,6 +362,40 @@ async def test_a_turn_without_an_answer_is_no_better_than_the_present_one(client
     assert (timeline.branches, len(timeline.path)) == (1, 2)
 
 
+async def test_a_turn_that_begins_meanwhile_is_not_stopped(client, served, session, shop, monkeypatch):
+    """A response that would begin a branch is refused, and a chat waits for the turn of another client."""
+    talk, others = served.client.session(MODEL, session["session_id"]), []
+    named = {"model": MODEL, "conversation": session["session_id"]}
+    first = await client.responses.create(input="one", **named)
+    await client.responses.create(input="two", **named)
+
+    def begin_after(name: str) -> None:
+        find = getattr(routes, name)
+
+        async def find_late(*given):
+            found = await find(*given)
+            shop.gate.clear()
+            others.append(await talk.send("talk"))
+            return found
+
+        monkeypatch.setattr(routes, name, find_late)
+
+    begin_after("point_of_response")
+    with pytest.raises(openai.ConflictError, match="under way"):
+        await client.responses.create(model=MODEL, input="TWO", previous_response_id=first.id)
+    shop.gate.set()
+    await others[0].result()
+    begin_after("point_of_chat")
+    late = asyncio.create_task(said(client, user("one"), assistant("one"), user("TWO"), metadata=session))
+    async with asyncio.timeout(20):
+        while len((await talk.timeline()).delivered) < 5:
+            await asyncio.sleep(0.02)
+    shop.gate.set()
+    await others[1].result()
+    assert await late == "TWO"
+    assert await users_said(served, talk.run.id) == ["one", "two", "talk", "talk", "TWO"]
+
+
 async def test_a_response_follows_the_one_that_it_names(client, served, shop):
     """After an older response begins another branch, once for each input; the newest one goes on as it is."""
 
@@ -617,6 +651,9 @@ async def test_a_key_that_another_message_had_is_refused(client, session):
     assert (await client.responses.create(input="again", **after)).output_text == "again"
     with pytest.raises(openai.ConflictError, match="another request"):
         await client.responses.create(input="measure", **after)
+    late = {**alone, "previous_response_id": first.id}  # a key from before that response
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await client.responses.create(input="measure", **late)
     assert (await client.responses.create(model=MODEL, input="ask", **named)).output_text == "Which one?"
     with pytest.raises(openai.ConflictError, match="another request"):
         await client.responses.create(model=MODEL, input="measure", **named, extra_headers=key)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.events.one_run import branches_in_history
+from sojourn.events.one_run import branches_in_history, find_accepted
 from sojourn.http.answering import read_branches
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import BranchPoint
@@ -21,7 +21,7 @@ from sojourn.http.service import Service
 from sojourn.reader import read_conversation
 from sojourn.timeline import Timeline, UserMessage, UserTurn
 
-__all__ = ["OTHER_MESSAGES", "Said", "point_of_chat", "point_of_response", "said_before"]
+__all__ = ["OTHER_MESSAGES", "Said", "point_of_chat", "point_of_response", "said_before", "under_way"]
 
 OTHER_MESSAGES = (
     "the messages before the last one are not those of the conversation, which goes on from its own"
@@ -43,16 +43,25 @@ async def point_of_response(service: Service, previous: ReplyToken, message_id: 
     if turn is None or turn.end is None or message_id in timeline.delivered:
         return None
     is_busy = timeline.turn is not None or bool(timeline.queued)
+    is_newest = timeline.head == turn.end.event_id and not is_busy
+    if is_newest or timeline.end:
+        return None
+    if await find_accepted(service.client.temporal, previous.run_id, message_id):
+        return None  # the run compares it with the message of that id
     if is_busy:
-        raise Problem(
-            409,
-            "not_begun",
-            "previous_response_id: another turn of the conversation is under way",
-            then="Send it again once that turn has ended, or cancel its response.",
-            run_id=previous.run_id,
-        )
-    is_newest = timeline.head == turn.end.event_id
-    return None if is_newest or timeline.end else BranchPoint(turn.end.event_id, branches)
+        raise under_way(previous.run_id)
+    return BranchPoint(turn.end.event_id, branches)
+
+
+def under_way(run_id: str) -> Problem:
+    """Return why a response after an older one has to wait."""
+    return Problem(
+        409,
+        "not_begun",
+        "previous_response_id: another turn of the conversation is under way",
+        then="Send it again once that turn has ended, or cancel its response.",
+        run_id=run_id,
+    )
 
 
 def _has_message(turn: UserTurn, message_id: str) -> bool:
@@ -147,7 +156,7 @@ def _choose(timeline: Timeline, earlier: Sequence[Said]) -> BranchPoint | bool:
 
 
 def _goes_on(timeline: Timeline, turn: UserTurn, earlier: Sequence[Said]) -> bool:
-    """Return whether the message that the chat has after a turn's own opened another turn."""
+    """Return whether the chat's message after that of a turn opened another."""
     last = next((k for k in range(len(earlier), 0, -1) if _has_said(turn, earlier[k - 1])), len(earlier))
     if turn.end is None or last == len(earlier):
         return False

@@ -1,13 +1,14 @@
 """`/openai/v1`: models, chat completions and responses."""
 
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import JSONResponse
 
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, InvalidInput, SojournError
+from sojourn.errors import AwaitClosed, InvalidInput, SessionBusy, SojournError
 from sojourn.http.event_streams import FrameResponse
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.messages import (
@@ -25,6 +26,7 @@ from sojourn.http.protocols.openai.branching import (
     point_of_chat,
     point_of_response,
     said_before,
+    under_way,
 )
 from sojourn.http.protocols.openai.chat import chunks, completion, last_reply, strip_marks
 from sojourn.http.protocols.openai.request import (
@@ -117,7 +119,8 @@ async def _deliver_chat(
     named = IncomingMessage(said, key or f"chat-{digest}", is_named=bool(key))
     found = await point_of_chat(service, asking, body.model, session_id, earlier, named.message_id)
     if isinstance(found, BranchPoint):
-        return await deliver(service, asking, of, named, found), []
+        with suppress(SessionBusy):  # at work by now, so that the message waits
+            return await deliver(service, asking, of, named, found), []
     warnings = [] if found else [OTHER_MESSAGES]
     return await deliver_to_session(service, asking, body.model, session_id, named), warnings
 
@@ -165,6 +168,10 @@ async def _deliver_response(service: Service, asking: Principal, body: ResponseB
         point = await point_of_response(service, previous, message.message_id)
         try:
             return await deliver(service, asking, previous.run_id, message, point)
+        except SessionBusy as error:
+            if point is None:
+                raise
+            raise under_way(previous.run_id) from error
         except (AwaitClosed, InvalidInput) as error:
             raise bad_request(f"previous_response_id: {error}", "previous_response_id") from error
     if body.session_id:
