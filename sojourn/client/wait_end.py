@@ -6,7 +6,7 @@ so that every face gets the same result.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any, Self, cast
 
@@ -34,6 +34,7 @@ from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
     RunEnded,
+    RunError,
     RunNotFound,
     RunUnreadable,
     StaleDigest,
@@ -107,7 +108,8 @@ async def receipt_of(
     if name == PROVIDE_TOOL_RESULTS and (part := await _receipt_of_results(run, closed, await_id, fields)):
         return part
     if isinstance(closed, AlreadyGiven) and closed.left:
-        return Receipt(await_id, already=True, by=closed.by, left=closed.left)
+        _, at = await _find_given(run, await_id, fields) or (None, None)
+        return Receipt(await_id, already=True, by=closed.by, at=at, left=closed.left)
     found = None
     try:
         if await_id:
@@ -118,14 +120,26 @@ async def receipt_of(
         if isinstance(closed, AlreadyGiven):
             return Receipt(await_id, already=True)
         raise closed
-    end, void = found
-    if (kind := kind_of(_wait(end))) is not KINDS_BY_NAME[name]:
+    if (kind := kind_of(_wait(found[0]))) is not KINDS_BY_NAME[name]:
         given = KINDS_BY_NAME[name].record.kind
         raise other_kind(run.id, await_id, kind.record.kind, given) from closed
+    return await _receipt_of_end(run, closed, *found, fields)
+
+
+async def _receipt_of_end(
+    run: ReadableRun, closed: AwaitClosed, end: WaitEnd, void: ApprovalVoid | None, fields: Fields
+) -> Receipt:
+    await_id = _wait(end).id
+    # A run compares an edit as it was sent, and the event has it as it was checked.
+    is_given = isinstance(closed, AlreadyGiven) and isinstance(end.wait, AwaitConfirmation)
     # An event does not say whether a decision was for the tool; a run that refuses one has another.
     is_wider = fields.get("scope") == "tool" and not isinstance(closed, AlreadyGiven | RunEnded)
-    if is_wider or not is_same_answer(end, fields):
-        raise refusal_of_end(end, fields) from closed
+    if is_wider or not (is_given or is_same_answer(end, fields)):
+        refused = refusal_of_end(end, fields)
+        is_dropped = isinstance(refused, StaleDigest) and end.event.approved and not void
+        if is_dropped and (given := await _find_given(run, await_id, fields)):
+            return Receipt(await_id, already=True, by=given[0], at=given[1])
+        raise refused from closed
     if void:
         raise void
     return Receipt(await_id, already=True, by=end.event.by, at=end.event.time, end=end)
@@ -191,20 +205,32 @@ async def receipt_of_dropped(run: ReadableRun, stale: StaleDigest, fields: Field
     """
     status = await run.status()
     wait = next((each for each in status.awaits if each.id == stale.await_id), None)
-    if not isinstance(wait, AwaitConfirmation) or wait.edit is None or not fields.get("approved"):
+    if not isinstance(wait, AwaitConfirmation) or wait.edit is None:
         return None
-    left, digest = wait.approvals_needed - len(wait.given), ""
-    async with aclosing(run.events(follow=False)) as events:
-        async for event in events:
-            if not isinstance(event, AwaitConfirmationEvent | ApprovalGivenEvent):
-                continue
-            before, call = digest, event.confirmation
-            if call.id != wait.id:
-                continue
-            digest = call.payload_digest
-            if before == fields.get("payload_digest") and given_before(call, fields) in call.given[-1:]:
-                by, at = call.given[-1].name, event.time
-                return Receipt(wait.id, already=True, by=by, at=at, left=left)
+    given = await _find_given(run, wait.id, fields)
+    left = wait.approvals_needed - len(wait.given)
+    return given and Receipt(wait.id, already=True, by=given[0], at=given[1], left=left)
+
+
+async def _find_given(run: ReadableRun, await_id: str, fields: Fields) -> tuple[str, datetime] | None:
+    """Return who gave the approval that a decision repeats, and when.
+
+    It is one of several that the call has had. None if there is none, or the events cannot be read.
+    """
+    if not fields.get("approved"):
+        return None
+    digest, shown = "", fields.get("payload_digest")
+    with suppress(RunError):
+        async with aclosing(run.events(follow=False)) as events:
+            async for event in events:
+                if not isinstance(event, AwaitConfirmationEvent | ApprovalGivenEvent):
+                    continue
+                before, call = digest, event.confirmation
+                if call.id != await_id:
+                    continue
+                digest = call.payload_digest
+                if before == (shown or before) and given_before(call, fields) in call.given[-1:]:
+                    return call.given[-1].name, event.time
     return None
 
 

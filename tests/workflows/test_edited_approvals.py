@@ -31,7 +31,7 @@ from sojourn import (
     Worker,
 )
 from sojourn.answers import Decision, submit, wait_view
-from sojourn.errors import ApprovalVoid, AwaitClosed, EditRefused, NotApprover
+from sojourn.errors import AlreadyAnswered, ApprovalVoid, AwaitClosed, EditRefused, NotApprover
 from sojourn.values.wire import encode_readable
 from sojourn.worker import shell
 
@@ -338,6 +338,19 @@ async def test_a_masked_edit_is_known_when_it_comes_again(asked, status_when):
     assert [each.outcome_unknown for each in waits] == [False, False, True]
     first, other, again = [meta.idempotency_key for run_id, _, meta in SENT if run_id == run.id]
     assert first == again != other
+
+
+async def test_an_edit_that_comes_again_is_known_as_it_was_sent(asked, status_when):
+    """The run compares what was sent, and the record has arguments with their defaults: the repetition is a success all the same."""
+    run, wait = await asked(("mail.send", {"to": "a@x"}), ("mail.send", FIRST))
+    edit = {**wait.payload, "note": None}
+    await run.approve(wait, by="ana", arguments=edit)
+    await status_when(run, lambda status: status.awaits and status.awaits[0].id != wait.id)
+    again = await run.approve(wait, by="ana", arguments=edit)
+    assert (again.already, again.by) == (True, "ana")
+    with pytest.raises(AlreadyAnswered):
+        await run.approve(wait, by="ana", arguments={**edit, "amount": 3})
+    await run.cancel()
 
 
 async def test_no_edit_repeats_a_call_that_may_have_taken_effect(asked, status_when, traces):

@@ -231,14 +231,25 @@ async def test_an_approval_that_an_edit_dropped_may_be_sent_again(asked, traces)
             await submit(run, ANA, view, edit)
     now = await only(run)
     assert [each.name for each in now.given] == ["ben"]
-    for principal in (KIM, ANA):
-        await run.approve(now, principal=principal)
+    again = await run.approve(wait, principal=BEN, arguments={"amount": 7})
+    (_, edited) = given = await approvals(run)
+    assert (again.already, again.by, again.left, again.at) == (True, "ben", 2, edited.time)
+    await run.approve(now, principal=KIM)
+    await run.approve(now, principal=person("lee"))
     assert (await run.result()).text == "paid 7"
-    assert repeated(await submit(run, BEN, seen, edit)) == ("ana", 0)
+    assert repeated(await submit(run, BEN, seen, edit)) == ("lee", 0)
+    dropped = await run.approve(wait, principal=ANA)
+    assert (dropped.already, dropped.by, dropped.left, dropped.at) == (True, "ana", 0, given[0].time)
+    with pytest.raises(StaleDigest):
+        await run.approve(wait, principal=MAX)
     with pytest.raises(AlreadyAnswered, match="was already approved"):
         await submit(run, ANA, seen, Decision(False, now.payload_digest))
     assert paid_by(run) == [7]
     await traces(run).check()
+
+
+async def approvals(run) -> list:
+    return [event async for event in run.events(follow=False) if event.type == "approval_given"]
 
 
 def repeated(answered: Answered) -> tuple[str, int]:
