@@ -476,11 +476,11 @@ class AgentRun(RunQueries, MessageHandlers):
     def _stored_segments(self) -> Segments:
         return self._transcript.stored_segments
 
-    def _messages(self) -> Iterable[bytes]:
+    def _messages(self, until: int | None) -> Iterable[bytes]:
         state = self._state
         return [
             *self._transcript,
-            *map(encode, (*state.new, *self._interim.messages, *state.resume_messages)),
+            *map(encode, (*state.new, *self._interim.messages(until), *state.resume_messages)),
         ]
 
 

@@ -29,7 +29,7 @@ from sojourn.core.run.turns import apply_interim, begin_interim, fail_interim, f
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.wire import MAX_INLINE_BYTES, size_of
 
-from .cancellation import is_stopped, stop_if_canceled
+from .cancellation import is_stopped
 from .clock import Clock
 from .current_state import CurrentState, patched
 from .open_awaits import OpenAwaits
@@ -67,10 +67,13 @@ class InterimAnswers:
     def is_answering(self) -> bool:
         return bool(answering(self._state.interim))
 
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The messages that are not in the transcript yet."""
-        return self._input or interim_messages(self._state.interim)
+    def messages(self, until: int | None) -> Sequence[Message]:
+        """Return the messages that are not in the transcript yet.
+
+        The plan under way reads its own, which end beyond the transcript, at `until`. No other reader gets its placeholders.
+        """
+        is_plan = until is not None and until > len(self._transcript)
+        return self._input if is_plan and self._input else interim_messages(self._state.interim)
 
     def begin(self, plan: PlanOutcome, step: StepExecution) -> None:
         """Answer messages until the step ends, if one of its approvals says so."""
@@ -116,7 +119,7 @@ class InterimAnswers:
         return find_interim(self._state, workflow.now())
 
     async def _plan_once(self, plan: PlanOutcome, step: StepExecution) -> None:
-        stop_if_canceled()
+        await self._awaits.while_paused()
         began, task = workflow.now(), self._plan_task(plan, step)
         try:
             result: PlanOutcome | Undecodable = await workflow.execute_activity(
@@ -137,6 +140,7 @@ class InterimAnswers:
                 raise asyncio.CancelledError from error
             self._clock.add(workflow.now() - began)
             self._state = fail_interim(self._state)
+            self._input = ()
             return
         self._awaits.room.look()
         self._clock.add(workflow.now() - began)

@@ -23,8 +23,11 @@ class RunQueries(ABC):
     current: CurrentState
 
     @abstractmethod
-    def _messages(self) -> Iterable[bytes]:
-        """Yield the transcript after its stored segments, each message as JSON."""
+    def _messages(self, until: int | None) -> Iterable[bytes]:
+        """Yield the transcript after its stored segments, each message as JSON.
+
+        A plan that ends at `until` reads what it was given beyond the transcript.
+        """
 
     @abstractmethod
     def _stored_segments(self) -> Segments:
@@ -66,7 +69,7 @@ class RunQueries(ABC):
             data, whole = to_json({"stored": stored}), True
         else:
             data, whole = slice_of(
-                self._messages(), after - first, None if until is None else until - first, offset
+                self._messages(until), after - first, None if until is None else until - first, offset
             )
         encoding = b"json/plain" if whole else b"binary/plain"
         return RawValue(Payload(metadata={"encoding": encoding}, data=data))

@@ -207,10 +207,11 @@ class StepExecution:
     def results_so_far(self, plan: PlanOutcome) -> list[ToolResult]:
         """Return a result of every call of the plan.
 
-        A call that waits for an approval has a placeholder.
+        A call that waits for an approval, or was approved meanwhile, has a placeholder.
         """
         results = [
-            self._answers.get(call.tool_call_id) or outcomes.awaits_approval(call)
+            self._answers.get(call.tool_call_id)
+            or outcomes.awaits_approval(call, is_open=bool(self._awaits.waits.of_call(call.tool_call_id)))
             if index < len(plan.dispatches)
             else not_executed(call, plan.refused, limits_of(self._policy))
             for index, call in enumerate(plan.calls)

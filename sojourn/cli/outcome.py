@@ -56,21 +56,19 @@ def _print_output(output: "RunOutput", *, as_json: bool) -> int:
 
 async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = False) -> int:
     """Follow the turn of a message, print its answer, and return the exit code."""
-    status = await turn.run.status()
-    before = [] if patient or status.answering else open_waits(status)
-    if before and not await _has_ended(turn):
-        raise waits_error(turn.run, before)
+    if not patient:
+        await _require_progress(turn)
     async with aclosing(turn.events(children=True, earlier=True)) as events:
         async for event in events:
             if is_turn_end(event):
                 if turn.message_id in event.message_ids:
                     return print_turn(event, as_json=as_json)
                 continue
-            if isinstance(event, InterimAnswerEvent) and event.message_id == turn.message_id:
-                if event.output is not None:
+            if isinstance(event, InterimAnswerEvent):
+                if event.output is not None and event.message_id == turn.message_id:
                     return _print_output(event.output, as_json=as_json)
                 if not patient:
-                    raise waits_error(turn.run, open_waits(await turn.run.status()))
+                    await _require_progress(turn)
             wait = None if patient else wait_in(event)
             if wait is None:
                 continue
@@ -81,9 +79,19 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = Fal
     return FAILED
 
 
+async def _require_progress(turn: "SessionTurn") -> None:
+    """Raise the waits of a conversation that does nothing before they end."""
+    status = await turn.run.status()
+    waits = [] if status.answering else open_waits(status)
+    if waits and not await _has_ended(turn):
+        raise waits_error(turn.run, waits)
+
+
 async def _has_ended(turn: "SessionTurn") -> bool:
     async for each in turn.run.events(follow=False):
-        is_answered = isinstance(each, InterimAnswerEvent) and each.message_id == turn.message_id
+        is_answered = isinstance(each, InterimAnswerEvent) and (
+            each.message_id == turn.message_id and each.output is not None
+        )
         if is_answered or (is_turn_end(each) and turn.message_id in each.message_ids):
             return True
     return False

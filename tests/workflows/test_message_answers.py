@@ -21,6 +21,7 @@ from sojourn import (
 )
 from sojourn.core.history.fold import Fold
 from sojourn.events import one_run
+from sojourn.values.wire import MAX_INLINE_BYTES
 from tests.workflows.test_endless import flood, shorter
 
 __all__ = ["shorter"]
@@ -30,12 +31,16 @@ BO = Principal(subject="bo", tenant="acme", roles=["approver"])
 
 tools = Toolset("answers.tools")
 done: list[str] = []
+holds: list[asyncio.Event] = []
+"""What a call waits for before it ends."""
 
 
 @tools.tool(destructive=True)
 async def wipe(disk: str) -> str:
     """Wipe a disk."""
     done.append(disk)
+    for each in holds:
+        await each.wait()
     return f"wiped {disk}"
 
 
@@ -114,6 +119,7 @@ async def state_from(find, client, run_id: str):
 async def open_approval(client, name: str):
     """A conversation of Ana's whose call waits, its first turn, and the wait."""
     done.clear()
+    holds.clear()
     session = client.session("test.agent", name, principal=ANA)
     first = await session.send("wipe")
     (wait,) = await session.run.until_waiting()
@@ -195,6 +201,56 @@ async def test_a_decision_takes_effect_while_the_answer_is_made(serve, traces, u
     assert (await first.result()).text.startswith("wipe | calls | wiped a, b | why? | on why? | The messages")
     assert (await sent[1].result()).text == "who?"
     await traces(session.run).check()
+    (answered,) = [event async for event in session.events(follow=False) if event.type == "interim_answer"]
+    fork = await client.fork(session.run.id, at=answered.event_id, message="go on")
+    async for event in fork.events():
+        if event.type == "turn_completed":
+            assert "why? | on why? | The messages" in event.output.text
+            break
+
+
+class Correcting(Planner):
+    """Asks twice in place of an answer, and then answers."""
+
+    async def answer(self, turn: Turn, usage: Usage) -> PlanResult:
+        """Ask, or answer."""
+        return PlanResult.ask("May I?") if len(self.asked) < 3 else await super().answer(turn, usage)
+
+
+async def test_a_correction_begins_once_the_run_is_resumed_and_knows_what_was_decided(
+    serve, traces, until, status_when
+):
+    """It is not told any more that the call waits, and nobody but a plan reads the placeholder of a large message."""
+    planner = Correcting()
+    client = await serve(app_of(planner))
+    session, first, wait = await open_approval(client, "corrected")
+    planner.gate.clear()
+    why = await session.send("why? " + "x" * MAX_INLINE_BYTES)
+    await until(lambda: planner.asked)
+    read = [each.error for message in await session.transcript() for each in message.tool_results]
+    assert [each.code for each in read if each] == []
+    await session.run.pause()
+    planner.gate.set()
+    await until(lambda: _is_noted(session))
+    assert ((await session.run.status()).paused is not None, len(planner.asked)) == (True, 1)
+    planner.gate.clear()
+    await session.run.resume()
+    await until(lambda: len(planner.asked) == 2)
+    holds.append(hold := asyncio.Event())
+    await session.run.approve(wait, principal=BO)
+    await until(lambda: done == ["a"])
+    planner.gate.set()
+    assert (await why.result()).text.startswith("on why? x")
+    codes = [[each.error and each.error.code for each in turn.tool_results] for turn in planner.asked]
+    assert codes == [["awaiting_approval", None], ["awaiting_approval", None], ["under_way", None]]
+    hold.set()
+    assert (await first.result()).text.startswith("wipe | calls | wiped a, b | why? xxx")
+    await traces(session.run).check()
+
+
+async def _is_noted(session) -> bool:
+    notes = [event.text async for event in session.events(follow=False) if event.type == "planner_note"]
+    return any("planner fault" in text for text in notes)
 
 
 async def test_a_planner_that_does_anything_else_is_refused_and_reads_the_message_later(serve, traces):

@@ -117,7 +117,9 @@ class StepFold:
     @property
     def so_far(self) -> StepSoFar:
         """The calls of the last plan with calls, as far as they are answered."""
-        state = self._unsettled[0] if self._unsettled else self._fold.state
+        state = self._fold.state
+        if self._unsettled:  # a message may have been answered since
+            state = copy_with(self._unsettled[0], interim=state.interim)
         is_settled = self._unsettled is not None
         return StepSoFar(self._plan, {**self._results}, state, is_settled, {**self._edits})
 
@@ -530,7 +532,13 @@ class StepFold:
             state, executed, now = self._unsettled
             judged = safeguards.where_stopped(is_stopped=is_stopped, from_first=from_first)
             if judged.rules != safeguards.rules:
-                self._fold.state = state.settled(self._plan, executed, judged, now)
+                present, settled = self._fold.state, state.settled(self._plan, executed, judged, now)
+                self._fold.state = copy_with(  # a message may have been answered since
+                    settled,
+                    interim=present.interim,
+                    active=present.active,
+                    totals=copy_with(settled.totals, usage=present.totals.usage),
+                )
         self._unsettled = None
 
     # Cut short.

@@ -37,7 +37,7 @@ APPROVAL_OPEN = Finalize(
     reason="approval_open",
     message="A call of this turn waits for the approval of a person.",
     instruction="Answer the user's last message now, with what you know. You can call no tool, and nothing that you write decides on "
-    "the call: it waits on, and has not run. The turn goes on once it is decided.",
+    "the call: its result says how it stands. The turn goes on once it is decided.",
 )
 """Why a plan may only answer while approvals are open."""
 

@@ -179,8 +179,12 @@ def interruption_result(call: ToolRequest) -> ToolResult:
     return failure_result(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
 
 
-def awaits_approval(call: ToolRequest) -> ToolResult:
-    """Return a placeholder for the result of a call that waits for an approval."""
+def awaits_approval(call: ToolRequest, *, is_open: bool) -> ToolResult:
+    """Return a placeholder for the result of a call that asks for approval."""
+    if not is_open:
+        return failure_result(
+            call, ToolError.new("decided, and under way: its result is not known yet", code="under_way")
+        )
     message = "not carried out: it waits for the approval of a person, and may still be denied"
     return failure_result(call, ToolError.new(message, code="awaiting_approval"))
 

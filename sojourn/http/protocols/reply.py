@@ -5,13 +5,14 @@ its message to its answer: it continues after its questions. The timeline reads 
 only what no entry has: the text that clients have received.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeVar
 
-from sojourn.answers import WaitView, wait_view
+from sojourn.answers import WaitView, open_waits, wait_view
 from sojourn.contracts.event import (
     ApprovalGivenEvent,
     AwaitAnsweredEvent,
@@ -24,14 +25,15 @@ from sojourn.contracts.event import (
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
-from sojourn.errors import RunNotFound
+from sojourn.errors import RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
+from sojourn.http.answering import QUIET
 from sojourn.http.event_streams import HEARTBEAT
 from sojourn.http.problems import Problem, redact, stopping_problem
 from sojourn.http.protocols.markup import close_markup
 from sojourn.http.protocols.reply_token import MarkFilter, ReplyToken, remove_marks
-from sojourn.http.protocols.waits import chat_prompt, chat_text, explain_external_calls
+from sojourn.http.protocols.waits import chat_prompt, chat_text, explain_external_calls, is_blocked
 from sojourn.http.routes.parameters import RequestScope, ServerStopping
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
@@ -39,6 +41,7 @@ from sojourn.timeline import ChangeKind, Delivery, End, Plan, TimelineTree
 
 __all__ = [
     "MAX_ITEMS",
+    "MOST_LATE",
     "AgentReply",
     "HistoryMessage",
     "ReplyStep",
@@ -65,6 +68,12 @@ MAX_ITEMS = 10_000
 """Most messages, decisions and entries of a conversation to keep.
 
 The conversation itself remembers the ids of as many messages.
+"""
+
+MOST_LATE = 50
+"""Most reads of the status of a blocked conversation, `QUIET` apart.
+
+The status may be ahead of the events.
 """
 
 _GAP = "\n\n"
@@ -141,6 +150,10 @@ class AgentReply:
         """The events after the token."""
         self._is_answer = False
         """Whether the message was the answer to a wait."""
+        self._is_left = False
+        """Whether the message was to be answered while approvals are open, and was not."""
+        self._held: list[WaitView] = []
+        """Open waits from before the reply, as long as its message waits for them."""
         self._sent = SentText()
         self._marks = MarkFilter()
 
@@ -171,8 +184,15 @@ class AgentReply:
         return not message_id or message_id in self.tree.top.taken or self._is_answer
 
     @property
+    def may_be_held(self) -> bool:
+        """Whether the message may wait until an approval from before the reply is decided."""
+        return self.state == "open" and (not self._is_mine or self._is_left)
+
+    @property
     def waits(self) -> list[WaitView]:
         """Waits that people can answer, oldest first."""
+        if self._held:
+            return self._held
         if not self._is_mine:
             return []
         views = (
@@ -185,9 +205,25 @@ class AgentReply:
         is_answer = delivery and isinstance(delivery.event, AwaitAnsweredEvent | ApprovalGivenEvent)
         return delivery if is_answer else None
 
+    def hold(self, views: list[WaitView]) -> str:
+        """Ask what the message waits for, and return the addition to the text."""
+        before, self._held = len(self.text), views
+        if self.is_task:
+            self.state, self.wait = "asked", views[0]
+        else:
+            self._ask(views[0])
+        self.end = self.tree.cursor or self.token.after
+        return self.text[before:]
+
+    def _release(self) -> None:
+        """Go on with a task that asked what its message waited for."""
+        if self._held:
+            self.state, self.wait, self._held = "open", None, []
+
     def take(self, event: Event, cursor: str) -> str:
         """Take the next event, and return its addition to the text."""
         before, changes = len(self.text), self.tree.feed(event, cursor)
+        self._release()
         self.at = event.time
         is_answer = isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent)
         if is_answer and event.message_id == self.token.message_id:
@@ -230,6 +266,8 @@ class AgentReply:
                 **{name: getattr(self.usage, name) + getattr(event.usage, name) for name in names}
             )
         if isinstance(event, InterimAnswerEvent):
+            if event.message_id == self.token.message_id:
+                self._is_left = event.output is None
             if event.message_id == self.token.message_id and event.output:
                 self.state, self.wait, self.output = "answered", None, event.output
         elif self.is_task:
@@ -293,7 +331,8 @@ class AgentReply:
 class ReplyStep(NamedTuple):
     """An event of a reply, and its addition."""
 
-    event: Event
+    event: Event | None
+    """None if the reply asks what its message waits for."""
     text: str
     """Its addition to the text of the reply."""
     is_past: bool = False
@@ -319,14 +358,66 @@ async def follow(
         _check_is_there(reply)
         if reply.state not in lasts:
             return
+    async with aclosing(_follow_live(service, reply, lasts, deltas=deltas)) as steps:
+        async for step in steps:
+            yield step
+
+
+async def _follow_live(
+    service: Service, reply: AgentReply, lasts: Sequence[str], *, deltas: bool
+) -> AsyncGenerator[ReplyStep]:
+    """Follow a reply while its state is one of `lasts`.
+
+    Once nothing else goes on, the reply asks what its message waits for.
+    """
+    token = reply.token
     cursor = _cursor_of(replace(token, after=reply.tree.cursor or token.after))
     with service.feeds.subscribe(token.run_id, cursor, children=True, deltas=deltas) as subscription:
         async with aclosing(subscription.batches(HEARTBEAT)) as batches:
-            async for batch in batches:
-                for delivery in batch:
-                    yield ReplyStep(delivery.event, reply.take(delivery.event, delivery.cursor))
-                    if reply.state not in lasts:
+            next_batch = asyncio.ensure_future(anext(batches, None))
+            try:
+                looks_left = MOST_LATE
+                while True:
+                    looks = looks_left and reply.may_be_held
+                    await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
+                    if not next_batch.done():
+                        views = await _find_held(service, reply)
+                        looks_left = 0 if views is None else looks_left - 1
+                        if views:
+                            yield ReplyStep(None, reply.hold(views))
+                            if reply.state not in lasts:
+                                return
+                        continue
+                    batch = next_batch.result()
+                    if batch is None:
                         return
+                    for delivery in batch:
+                        yield ReplyStep(delivery.event, reply.take(delivery.event, delivery.cursor))
+                        if reply.state not in lasts:
+                            return
+                    looks_left = MOST_LATE if batch else looks_left
+                    next_batch = asyncio.ensure_future(anext(batches, None))
+            finally:
+                next_batch.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await next_batch
+
+
+async def _find_held(service: Service, reply: AgentReply) -> list[WaitView] | None:
+    """Return the open waits that the message of a reply waits for.
+
+    Their policy answers messages, and yet this one is not being answered. There are none if the status is ahead of the
+    events. None if anything else goes on.
+    """
+    try:
+        status = await service.client.get_run(reply.token.run_id).status()
+    except SojournError:  # the events tell what follows
+        return None
+    views = [view for view in open_waits(status) if view.is_for_people]
+    answers = any(view.on_message == "answer" and view.run_id == status.run_id for view in views)
+    if not (answers and is_blocked(status)):
+        return None
+    return views if status.queued or reply.turn_id else []
 
 
 async def read_to_end(service: Service, reply: AgentReply, *, to_end: bool = False) -> None:
@@ -375,6 +466,8 @@ async def read(service: Service, token: ReplyToken, *, is_task: bool = False) ->
             if reply.state not in ("open", "asked" if is_task else "open"):
                 break
     _check_is_there(reply)
+    if reply.may_be_held and (views := await _find_held(service, reply)):
+        reply.hold(views)
     return reply
 
 

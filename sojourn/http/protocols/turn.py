@@ -22,22 +22,14 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
+from sojourn.http.answering import QUIET
 from sojourn.http.problems import redact
-from sojourn.http.protocols.reply import MAX_ITEMS, read_in_turn
+from sojourn.http.protocols.reply import MAX_ITEMS, MOST_LATE, read_in_turn
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
 from sojourn.reader import Feeds, SubscriberItem, branch_events
 from sojourn.timeline import EntryChange, TimelineTree, is_run_end, is_turn_end
 
 __all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream", "replay"]
-
-QUIET = 0.1
-"""Seconds without an event after which to check whether only open waits block the conversation."""
-
-MOST_LATE = 50
-"""Most reads of the status of a blocked conversation, `QUIET` apart.
-
-The status may be ahead of the events.
-"""
 
 ALWAYS = 86_400.0
 
@@ -87,6 +79,8 @@ class TurnStream:
         """Whether the last event ended the turn."""
         self.is_withdrawn = False
         """Whether the message was withdrawn, so that it gets no turn."""
+        self._is_answered = False
+        """Whether the message was answered while approvals were open."""
         self._feeds = feeds
         self._begin = begin
         self._unanswered = set(begin.answers)
@@ -105,14 +99,19 @@ class TurnStream:
     def _is_mine(self) -> bool:
         return self.message_id is None or self.message_id in self.tree.top.taken
 
-    def _is_answered_by(self, event: Event) -> bool:
-        """Return whether an event answers the message while approvals are open.
+    async def _blocked_after(self, event: Event) -> Blocked | None:
+        """Return what the turn waits for after the answer to the message.
 
-        A client that decides on them with its request follows the turn to its end.
+        The event may also say that the message has no answer now. A client that decides on approvals with its request follows the turn to its end.
         """
-        if not isinstance(event, InterimAnswerEvent) or event.message is None:
-            return False
-        return event.message_id == self.message_id and not self._begin.answers
+        if not isinstance(event, InterimAnswerEvent) or self._begin.answers:
+            return None
+        if event.message_id != self.message_id:
+            return None
+        self._is_answered = event.message is not None
+        status = await self.run.status()
+        waits = waits_of_status(status)
+        return Blocked(waits, status) if waits else None
 
     @property
     def _is_whole(self) -> bool:
@@ -147,13 +146,11 @@ class TurnStream:
                             return
                         for delivery in batch:
                             yield self._see(delivery.event)
-                            if self.is_ended:
+                            blocked = await self._blocked_after(delivery.event)
+                            if blocked:
+                                yield blocked
+                            if blocked or self.is_ended or self._is_answered:
                                 return
-                            if self._is_answered_by(delivery.event):
-                                status = await self.run.status()
-                                if waits := waits_of_status(status):
-                                    yield Blocked(waits, status)
-                                    return
                         looks, late = bool(self.tree.open_waits) or not self._is_mine, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:
@@ -195,7 +192,8 @@ class TurnStream:
 
         Waits that were open before the stream's start are not required.
         """
-        if not (self._is_mine or status.queued):
+        plan = self.tree.top.plan
+        if not (self._is_mine or status.queued) or (plan and plan.is_open and plan.interim_for):
             return False
         done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
         running = {call.id for call in self.tree.top.calls if call.result is None}

@@ -4,22 +4,31 @@ import uuid
 
 import pytest
 
-from sojourn import Principal
+from sojourn import PlanResult, Principal
 from sojourn.asgi import create_app
 from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.every_protocol import PROTOCOLS, say
-from tests.workflows.test_message_answers import Planner, app_of, done
+from tests.workflows.test_message_answers import Meddling, Planner, app_of, done
 
 LOCAL = Principal(subject="local")
 """Who asks without an authentication."""
 
 
-@pytest.fixture
-async def served(serve):
+class Silent(Meddling):
+    """Never answers a message, whatever it is told."""
+
+    async def answer(self, turn, usage):
+        """Ask instead."""
+        return PlanResult.ask("May I?")
+
+
+@pytest.fixture(params=[{}])
+async def served(serve, request):
     """An agent that answers messages while it waits for an approval, its service, and a client of both."""
     done.clear()
-    app = app_of(Planner())
+    given = dict(request.param)
+    app = app_of(given.pop("planner", Planner)(), **given)
     client = await serve(app)
     async with (
         listening(create_app(app, client=client)) as url,
@@ -53,6 +62,51 @@ async def test_a_message_is_answered_by_every_protocol(served, subtests):
     for name in PROTOCOLS:
         with subtests.test(name):
             await ask(name)
+
+
+UNANSWERED = [{"planner": Silent}, {"max_tokens": 5}]
+"""An agent whose answers fail, and one that has no tokens left for an answer."""
+
+
+@pytest.mark.parametrize("served", UNANSWERED, indirect=True)
+async def test_a_message_without_an_answer_shows_the_call_again(served, subtests):
+    """By every protocol the reply ends with the call that waits, since the person who decides may have this chat alone."""
+    client, http, _ = served
+
+    async def ask(name: str) -> None:
+        session_id = uuid.uuid4().hex
+        session = client.session("test.agent", session_id, principal=LOCAL)
+        first = await session.send("wipe")
+        (wait,) = await session.run.until_waiting()
+        request = say(
+            name, "why?", session_id=session_id, message_id=f"m-{session_id}", agent_id="test.agent"
+        )
+        answer = await http.request(
+            request.method, request.path, headers=request.headers, json=request.body, timeout=20
+        )
+        assert answer.status_code in (200, 201, 202), answer.text
+        assert any(each in answer.text for each in ("disk", "answers.tools.wipe", wait.id)), answer.text
+        await session.run.approve(wait, by="bo")
+        await first.result()
+
+    for name in PROTOCOLS:
+        with subtests.test(name):
+            await ask(name)
+
+
+@pytest.mark.parametrize("served", UNANSWERED, indirect=True)
+async def test_the_call_that_is_shown_again_is_approved_in_the_chat(served):
+    """By OpenAI's responses `yes` to the reply of the message runs the call; both replies have the decision's turn."""
+    _, http, _ = served
+    first = (await http.post("/openai/v1/responses", json={"model": "test.agent", "input": "wipe"})).json()
+    body = {"model": "test.agent", "input": "why?", "previous_response_id": first["id"]}
+    second = (await http.post("/openai/v1/responses", json=body)).json()
+    assert "disk" in second["output"][0]["content"][0]["text"]
+    assert (await http.get(f"/openai/v1/responses/{second['id']}")).json()["status"] == "completed"
+    yes = {"model": "test.agent", "input": "yes", "previous_response_id": second["id"]}
+    last = (await http.post("/openai/v1/responses", json=yes)).json()
+    assert last["status"] == "completed"
+    assert done == ["a"]
 
 
 async def test_use_chat_goes_on_in_the_newest_card(served, start):

@@ -391,7 +391,7 @@ async def _follow_to_end(
 ) -> None:
     async with aclosing(follow(service, reply, deltas=False)) as steps:
         async for step in steps:
-            if message := progress_of(step.event):
+            if step.event and (message := progress_of(step.event)):
                 await context.session.report_progress(next(numbers), message=message)
 
 
