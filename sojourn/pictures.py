@@ -102,7 +102,7 @@ def _as_jpeg(picture: Any, longest_side: int) -> bytes:
     images: Any = import_module("PIL.Image")
     operations: Any = import_module("PIL.ImageOps")
     scale = longest_side / max(picture.size)
-    picture.draft("RGB", (int(picture.width * scale), int(picture.height * scale)))
+    picture.draft("RGB", (max(1, int(picture.width * scale)), max(1, int(picture.height * scale))))
     if picture.mode == "I;16":  # a conversion would make nearly all of it white
         picture = picture.point(_in_8_bits).convert("L")
     picture.thumbnail((longest_side, longest_side))

@@ -10,6 +10,7 @@ from sojourn.console.templating import _templates as templates
 RAW = {
     "home.html": ["html"],
     "icons.html": ['shapes.get(name, shapes["not_executed"])'],
+    "run_branch.html": ["html"],
     "run_tree.html": ["html"],
     "talk_earlier.html": ["html"],
     "talk_turns.html": ["html"],

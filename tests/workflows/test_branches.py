@@ -249,6 +249,8 @@ async def test_a_branch_for_an_idle_conversation_ends_no_turn(client):
                     break
     release.set()
     await waiting.result()
+    while (await session.status()).status != "idle":  # the run learns of the end after its readers
+        await asyncio.sleep(0.02)
     accepted = await session.run.branch(*late, idle=True)
     assert (await SessionTurn(session.run, accepted).result()).text == "ONE"
     assert await replayed(client, session.run.id) == 2

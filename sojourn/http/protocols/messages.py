@@ -405,7 +405,10 @@ async def answer_reply(
     is_message = view.on_message == "answer" and _is_message(view, previous.run_id, message.text)
     if is_message and (await run.status()).conversation:
         return None
-    if names_another or (shown is not None and not _ends_with(shown, chat_prompt(view))):
+    is_bare = view.call is not None and not verdict.code and shown is None
+    is_perhaps_another = is_bare and view.on_message == "answer" and reply.has_other_decision
+    is_not_shown = shown is not None and not _ends_with(shown, chat_prompt(view))
+    if names_another or is_perhaps_another or is_not_shown:
         return previous
     try:
         await _submit(service, asking, view, message, previous.run_id)

@@ -154,6 +154,8 @@ class AgentReply:
         """Whether the message was to be answered while approvals are open, and was not."""
         self._held: list[WaitView] = []
         """Open waits from before the reply, as long as its message waits for them."""
+        self.has_other_decision = False
+        """Whether a wait ended while the message waited for one, so that the one asked now may be another than its client displayed."""
         self._sent = SentText()
         self._marks = MarkFilter()
 
@@ -222,10 +224,11 @@ class AgentReply:
 
     def take(self, event: Event, cursor: str) -> str:
         """Take the next event, and return its addition to the text."""
+        is_answer = isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent)
+        self.has_other_decision = self.has_other_decision or (is_answer and self.may_be_held)
         before, changes = len(self.text), self.tree.feed(event, cursor)
         self._release()
         self.at = event.time
-        is_answer = isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent)
         if is_answer and event.message_id == self.token.message_id:
             self._is_answer = True
         if isinstance(event, MessageWithdrawnEvent) and event.message_id == self.token.message_id:

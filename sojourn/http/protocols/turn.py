@@ -81,6 +81,8 @@ class TurnStream:
         """Whether the message was withdrawn, so that it gets no turn."""
         self._is_answered = False
         """Whether the message was answered while approvals were open."""
+        self._is_left = False
+        """Whether the message was to be answered while approvals are open, and was not."""
         self._feeds = feeds
         self._begin = begin
         self._unanswered = set(begin.answers)
@@ -102,13 +104,16 @@ class TurnStream:
     async def _blocked_after(self, event: Event) -> Blocked | None:
         """Return what the turn waits for after the answer to the message.
 
-        The event may also say that the message has no answer now. A client that decides on approvals with its request follows the turn to its end.
+        If the message has no answer now, that is told once nothing more comes: a stream that is read again may have more. A client
+        that decides on approvals with its request follows the turn to its end.
         """
         if not isinstance(event, InterimAnswerEvent) or self._begin.answers:
             return None
         if event.message_id != self.message_id:
             return None
-        self._is_answered = event.message is not None
+        self._is_answered, self._is_left = event.message is not None, event.message is None
+        if self._is_left:
+            return None
         status = await self.run.status()
         waits = waits_of_status(status)
         return Blocked(waits, status) if waits else None
@@ -151,7 +156,7 @@ class TurnStream:
                                 yield blocked
                             if blocked or self.is_ended or self._is_answered:
                                 return
-                        looks, late = bool(self.tree.open_waits) or not self._is_mine, 0
+                        looks, late = bool(self.tree.open_waits) or not self._is_mine or self._is_left, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:
                     next_batch.cancel()

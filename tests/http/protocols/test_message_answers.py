@@ -1,15 +1,17 @@
 """A message that is answered while an approval is open, by every protocol: its reply is that answer, and the call waits on."""
 
+import asyncio
 import uuid
 
 import pytest
 
 from sojourn import PlanResult, Principal
 from sojourn.asgi import create_app
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.every_protocol import PROTOCOLS, say
-from tests.workflows.test_message_answers import Meddling, Planner, app_of, done
+from tests.workflows.test_message_answers import Meddling, Planner, app_of, done, wipe
 
 LOCAL = Principal(subject="local")
 """Who asks without an authentication."""
@@ -21,6 +23,17 @@ class Silent(Meddling):
     async def answer(self, turn, usage):
         """Ask instead."""
         return PlanResult.ask("May I?")
+
+
+class Twice(Silent):
+    """Wipes a second disk after the first."""
+
+    async def plan(self, turn):
+        """Plan."""
+        results = [message for message in turn.messages if message.role == "tool"]
+        if turn.finalize is None and len(results) == 1:
+            return PlanResult.calls(wipe.call(disk="b"))
+        return await super().plan(turn)
 
 
 @pytest.fixture(params=[{}])
@@ -107,6 +120,28 @@ async def test_the_call_that_is_shown_again_is_approved_in_the_chat(served):
     last = (await http.post("/openai/v1/responses", json=yes)).json()
     assert last["status"] == "completed"
     assert done == ["a"]
+
+
+@pytest.mark.parametrize("served", [{"planner": Twice}], indirect=True)
+async def test_a_bare_yes_approves_no_call_that_its_reply_did_not_show(served):
+    """If the call that a reply showed was decided elsewhere, `yes` to it shows the next call, and runs nothing."""
+    client, http, _ = served
+    first = (await http.post("/openai/v1/responses", json={"model": "test.agent", "input": "wipe"})).json()
+    body = {"model": "test.agent", "input": "why?", "previous_response_id": first["id"]}
+    second = (await http.post("/openai/v1/responses", json=body)).json()
+    token = ReplyToken.parse(second["id"].removeprefix("resp_"))
+    assert token
+    run = client.get_run(token.run_id)
+    (wait,) = await run.until_waiting()
+    await run.deny(wait, by="bo")
+    while [each.id for each in await run.until_waiting()] == [wait.id]:
+        await asyncio.sleep(0.05)
+    yes = {"model": "test.agent", "input": "yes", "previous_response_id": second["id"]}
+    third = (await http.post("/openai/v1/responses", json=yes)).json()
+    assert "b" in third["output"][0]["content"][0]["text"]
+    (other,) = (await run.status()).awaits
+    assert done == []
+    await run.deny(other, by="bo")
 
 
 async def test_use_chat_goes_on_in_the_newest_card(served, start):
