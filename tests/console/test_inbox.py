@@ -637,6 +637,7 @@ async def test_who_goes_on_before_the_answer_came_is_told_and_not_taken_away(off
         await page.route(lambda url: "/inbox" in url, only_posts(late))
         await row(page, run).locator("a").click()
         await expect(opened).to_contain_text(run.id)
+        await read(page)
         await page.get_by_role("button", name="Deny").click()
         await sent.wait()
         await row(page, to).locator("a").click()
