@@ -104,7 +104,7 @@ class TurnStream:
     async def _blocked_after(self, event: Event) -> Blocked | None:
         """Return what the turn waits for after the answer to the message.
 
-        If the message has no answer now, that is told once nothing more comes: a stream that is read again may have more. A client
+        If the message has no answer now, the stream ends once nothing more comes: one that is read again may have more. A client
         that decides on approvals with its request follows the turn to its end.
         """
         if not isinstance(event, InterimAnswerEvent) or self._begin.answers:
