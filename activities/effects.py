@@ -39,7 +39,7 @@ class _Open:
     index: int | None = None
     """The index of a carried one."""
     masked: MaskedEdit | None = None
-    """Of an edited call with secret values, which `call` has masked: what its arguments and its key were."""
+    """The true digest and key of an edited call whose secret values are masked in `call`. None if no value is masked."""
     unexecuted: bool = False
     """Whether the call was refused as not carried out."""
 
@@ -50,13 +50,16 @@ class _Open:
     @property
     def digest(self) -> str:
         """The digest of its arguments, or empty if `call` has them."""
-        return (self.carried.digest if self.carried else "") or (self.masked.digest if self.masked else "")
+        return self._known.digest if self._known else ""
 
     @property
     def key(self) -> str:
         """The key that it had, or empty if it follows from the call."""
-        known = self.carried or self.masked
-        return known.idempotency_key if known else ""
+        return self._known.idempotency_key if self._known else ""
+
+    @property
+    def _known(self) -> CarriedEffect | MaskedEdit | None:
+        return self.carried or self.masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Repetitions:
         A confirmation of such a call says that an earlier call may have taken effect. A tool that
         must not be repeated is called again only if a person approves it.
         """
-        effects = self._effects()
+        effects = await run_in_thread(self._effects)
         found = await run_in_thread(lambda: self._find(calls, dispatches, effects))
         marked: list[Dispatch] = []
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
@@ -97,7 +100,7 @@ class Repetitions:
                 marked.append(await self._in_doubt(call, dispatch, found.in_doubt[at]))
             else:
                 marked.append(self._another(call, self._with_own_key(call, dispatch)))
-        return [self._guard_edits(dispatch, effects) for dispatch in marked]
+        return await run_in_thread(lambda: [self._guard_edits(each, effects) for each in marked])
 
     # Find.
 

@@ -185,7 +185,7 @@ EVERY: dict[str, tuple[str, Shot]] = {
 
 
 async def take(folder: Path) -> list[Path]:
-    """Take the pictures of the page; returns their files."""
+    """Take the pictures of docs/console.md, and return their paths."""
     async with AsyncExitStack() as stack:
         url, _ = await _console(stack, desk_app.app)
         shots = [partial(_take, url=url, folder=folder, name=name) for name in PICTURES]
@@ -193,7 +193,10 @@ async def take(folder: Path) -> list[Path]:
 
 
 async def take_every(folder: Path, *names: str) -> list[str]:
-    """Take each page, or those of these names, at three sizes, light and dark; returns what axe finds."""
+    """Take pages at three sizes, light and dark, and return their faults.
+
+    Without names it takes all pages. Faults are what axe finds, and pages wider than the screen.
+    """
     async with AsyncExitStack() as stack:
         desk = (desk_app.assistant, desk_app.advisor, office.clerk, office.packer)
         url, client = await _console(stack, App(agents=[*desk], name="ops"))
@@ -219,7 +222,7 @@ async def _console(stack: AsyncExitStack, app: App) -> tuple[str, Client]:
 
 
 async def _further_runs(client: Client) -> dict[str, str]:
-    """Start what only `--every` shows; returns the wait of each run that has one, by `{run}`."""
+    """Start the runs that only `--every` shows, and return the ids of their waits by run id."""
     limit = RunPolicyOverride(max_tool_rounds=1)
     await client.start("ops.assistant", "Count 120 sites", run_id="short", policy=limit)
     for run_id, text in (

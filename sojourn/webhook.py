@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.connection import settings
 from sojourn.contracts.run import Notice
 from sojourn.errors import DefinitionError
-from sojourn.network.client import HiddenLogs, http_client
+from sojourn.network.client import hide_logs, http_client
 from sojourn.notice_message import (
     NoticeMessage,
     Outcome,
@@ -42,7 +42,7 @@ _LONGEST_DELAY = 600
 
 _SENDS: ContextVar[bool] = ContextVar("sojourn_webhook_sends", default=False)
 
-_HIDDEN = HiddenLogs(["httpx2"], _SENDS.get)  # the path of an address may be a secret
+hide_logs(["httpx2"], _SENDS.get)  # the path of an address may be a secret
 
 _TEMPLATES: Final[Mapping[str, Callable[[NoticeMessage], dict[str, Any]]]] = {
     "slack": slack_body,

@@ -9,16 +9,13 @@ plan knows it; an approved call begins meanwhile.
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.message import Message
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.contracts.wire_names import PLAN
 from sojourn.core.payload.memory import task_fields
 from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.interim import APPROVAL_OPEN, answering, interim_input, interim_messages
@@ -26,21 +23,19 @@ from sojourn.core.run.outcomes import plan_fault, unusable_plan
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
 from sojourn.core.run.turns import apply_interim, begin_interim, fail_interim, find_interim, join_interim
-from sojourn.values.undecodable import OrUndecodable, Undecodable
+from sojourn.values.undecodable import Undecodable
 from sojourn.values.wire import MAX_INLINE_BYTES, size_of
 
 from .cancellation import is_stopped
 from .clock import Clock
 from .current_state import CurrentState, patched
 from .open_awaits import OpenAwaits
-from .plan import PLAN_LIMIT, RETRY
+from .plan import request_plan
 from .step import StepExecution
 from .tool_activity import may_move
 from .undecodable import manual_result_fault
 
 __all__ = ["InterimAnswers"]
-
-_PLAN: Any = OrUndecodable(PlanOutcome)
 
 
 class InterimAnswers:
@@ -70,7 +65,8 @@ class InterimAnswers:
     def messages(self, until: int | None) -> Sequence[Message]:
         """Return the messages that are not in the transcript yet.
 
-        The plan under way reads its own, which end beyond the transcript, at `until`. No other reader gets its placeholders.
+        The plan under way asks for messages up to `until`, beyond the transcript, and also gets placeholders of results. Other readers
+        do not.
         """
         is_plan = until is not None and until > len(self._transcript)
         return self._input if is_plan and self._input else interim_messages(self._state.interim)
@@ -122,16 +118,7 @@ class InterimAnswers:
         await self._awaits.while_paused()
         began, task = workflow.now(), self._plan_task(plan, step)
         try:
-            result: PlanOutcome | Undecodable = await workflow.execute_activity(
-                PLAN,
-                task,
-                result_type=_PLAN,
-                start_to_close_timeout=PLAN_LIMIT,
-                heartbeat_timeout=HEARTBEAT,
-                retry_policy=RETRY,
-                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary="answer a message",
-            )
+            result = await request_plan(task, summary="answer a message")
         except ActivityError as error:
             self._awaits.room.look()
             if may_move(error):

@@ -38,15 +38,15 @@ from .open_awaits import OpenAwaits
 from .tool_activity import is_at_wrong_worker, may_move
 from .undecodable import WRONG_FIGURES, manual_result_fault
 
-__all__ = ["PlanExecution"]
+__all__ = ["PlanExecution", "request_plan"]
 
-PLAN_LIMIT = timedelta(hours=1)
+_PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback.
 
 `PlanActivity` enforces the policy's `plan_timeout` itself.
 """
 
-RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
+_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
 """Retry intervals of 1 s, doubled, at most 30 s.
 
 Three deploys during one activity use up three attempts.
@@ -56,6 +56,27 @@ _PLAN: Any = OrUndecodable(PlanOutcome)
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected. The next one ends the run."""
+
+
+async def request_plan(task: PlanTask, summary: str) -> PlanOutcome | Undecodable:
+    """Have a worker plan, and wait for its result.
+
+    `summary` is what Temporal's UI shows.
+
+    Raises:
+        ActivityError: No attempt gave a result.
+    """
+    result: PlanOutcome | Undecodable = await workflow.execute_activity(
+        PLAN,
+        task,
+        result_type=_PLAN,
+        start_to_close_timeout=_PLAN_LIMIT,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=summary,
+    )
+    return result
 
 
 class PlanExecution:
@@ -182,16 +203,7 @@ class PlanExecution:
         task = task if self._current.version else task.model_copy(update={"version": VERSION})
         while True:
             try:
-                result: PlanOutcome | Undecodable = await workflow.execute_activity(
-                    PLAN,
-                    task,
-                    result_type=_PLAN,
-                    start_to_close_timeout=PLAN_LIMIT,
-                    heartbeat_timeout=HEARTBEAT,
-                    retry_policy=RETRY,
-                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=f"plan {task.plan}",
-                )
+                result = await request_plan(task, summary=f"plan {task.plan}")
             except ActivityError as error:
                 self._awaits.room.look()
                 if not may_move(error):

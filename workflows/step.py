@@ -333,11 +333,10 @@ class StepExecution:
         edit = self._edits.get(call.tool_call_id)
         if edit is None:
             return call, dispatch, task
-        arguments = {"payload": edit.arguments, "raw": None}
         return (
             call.edited(edit.arguments),
             dispatch.model_copy(update={"effect": None}),
-            task.model_copy(update={**arguments, "effect": None}),
+            task.model_copy(update={"payload": edit.arguments, "raw": None, "effect": None}),
         )
 
     def _note_approval(self, call: ToolRequest, approval: Approval | None) -> None:

@@ -112,11 +112,11 @@ class AlreadyGiven(AwaitClosed):
     def __init__(self, message: str, *, run_id: str, await_id: str | None, details: Fields) -> None:
         super().__init__(message, run_id=run_id, await_id=await_id)
         self.by: str | None = details.get("by")
-        """Of one of several approvals: the name of who gave it."""
+        """The name of the approver, if the call needs several approvals."""
         self.left: int = details.get("left", 0)
-        """Of one of several approvals: how many the call still needs."""
+        """How many approvals the call still needs, if it needs several."""
         self.is_judged: bool = details.get(JUDGED, False)
-        """Whether an approval cannot prove void any more before its call begins."""
+        """Whether the check of the approval is over, so that it can no longer prove void."""
 
 
 async def send(

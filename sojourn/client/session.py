@@ -34,8 +34,9 @@ from sojourn.contracts.message import Accepted, Message, TextPart
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.contracts.wire_names import BRANCH, SEND
+from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
+from sojourn.core.run.branches import REFUSED
 from sojourn.core.run.inbox import ADMIT, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
@@ -48,7 +49,6 @@ __all__ = ["EditableMessage", "Session", "SessionTurn", "last_message", "message
 
 MOST_ENTRIES = 1_000_000
 """Most entries of a conversation that are read to find its branches."""
-
 
 UNTIL_BEGUN = 30.0
 """Seconds in which a branch that the conversation is switched to should begin."""
@@ -424,7 +424,7 @@ class Session:
                 async for event in events:
                     if isinstance(event, ConversationBranchedEvent):
                         return
-                    if isinstance(event, PlannerNoteEvent) and event.text.startswith(f"{BRANCH} refused"):
+                    if isinstance(event, PlannerNoteEvent) and event.text.startswith(REFUSED):
                         raise InvalidInput(f"{self.run.id}: {event.text}", run_id=self.run.id)
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:

@@ -118,7 +118,7 @@ def parse_attachment_path(url: str) -> tuple[str, str] | None:
 def file_name(given: str) -> str:
     """Return a file's name without a path, at most 200 characters with its suffix.
 
-    It has no characters that a header or a terminal would obey. The name of a name is the name.
+    It has no characters that a header or a terminal would obey. A name that this function returned is returned unchanged.
     """
     last = PurePosixPath(given.replace("\\", "/")).name
     kept = "".join(sign for sign in last if sign.isprintable() and sign not in '"<>|:*?').strip(" .")

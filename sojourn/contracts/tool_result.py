@@ -138,7 +138,7 @@ class ToolResult(Record):
     edited_arguments: dict[str, Any] | None = None
     """The arguments that an approver gave in place of those of the call, with secret values masked; None if they were not edited."""
     masked_edit: MaskedEdit | None = None
-    """Of `edited_arguments` with masked values, what tells a repetition of the call; else None."""
+    """Identifies a repetition of the call if `edited_arguments` has masked values, else None."""
     remarks: list[str] = []
     """Texts beside the result, which models read after it: what an MCP server's tool says beside its structured content, and why a
     result does not fit its tool's own schema.

@@ -34,7 +34,7 @@ from sojourn.mcp.errors import (
 from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
-from sojourn.network.client import HiddenLogs
+from sojourn.network.client import hide_logs
 
 __all__ = ["OnProgress", "ServerSession"]
 
@@ -58,7 +58,7 @@ _SDK_LOGGERS = (
 )
 
 # They log whole messages of a server, escape sequences included, in tracebacks. This package logs what matters itself.
-_HIDDEN = HiddenLogs(_SDK_LOGGERS, lambda: EXCHANGE.get() is not None)
+hide_logs(_SDK_LOGGERS, lambda: EXCHANGE.get() is not None)
 
 
 class ServerSession:

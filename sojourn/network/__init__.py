@@ -7,9 +7,9 @@ first used. Begin with `network_errors.py`, then `retry.py`.
 """
 
 from sojourn.network.client import (
-    HiddenLogs,
     Timeouts,
     check_timeouts,
+    hide_logs,
     http_client,
     http_transport,
     timeouts_for,
@@ -27,12 +27,12 @@ from sojourn.network.retry import MAX_RETRIES, network_faults, with_network_retr
 __all__ = [
     "MAX_RETRIES",
     "RETRIED_STATUSES",
-    "HiddenLogs",
     "NetworkFailure",
     "Timeouts",
     "check_timeouts",
     "format_network_error",
     "format_network_failure",
+    "hide_logs",
     "http_client",
     "http_transport",
     "network_failure_of",

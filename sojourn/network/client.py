@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROVIDER_TIMEOUTS",
-    "HiddenLogs",
     "Timeouts",
     "check_timeouts",
+    "hide_logs",
     "http_client",
     "http_transport",
     "is_local_url",
@@ -86,8 +86,8 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
     return httpx2.AsyncClient(**_with_tls_context(options))
 
 
-class HiddenLogs(logging.Filter):
-    """Hides what libraries log during an exchange.
+def hide_logs(loggers: Iterable[str], is_under_way: Callable[[], bool]) -> None:
+    """Hide what libraries log during an exchange.
 
     Their other users keep their logs. httpx logs each address whole at level INFO, and an address may hold a secret.
 
@@ -95,16 +95,8 @@ class HiddenLogs(logging.Filter):
         loggers: The names of the loggers.
         is_under_way: Returns whether the calling task is in such an exchange.
     """
-
-    def __init__(self, loggers: Iterable[str], is_under_way: Callable[[], bool]) -> None:
-        super().__init__()
-        self._is_under_way = is_under_way
-        for name in loggers:
-            logging.getLogger(name).addFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        del record
-        return not self._is_under_way()
+    for name in loggers:
+        logging.getLogger(name).addFilter(lambda _: not is_under_way())
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":

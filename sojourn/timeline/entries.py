@@ -16,7 +16,6 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     BaseEvent,
     Event,
-    InterimAnswerEvent,
     LimitReachedEvent,
     MessageReceivedEvent,
     PolicyDecisionEvent,
@@ -187,8 +186,6 @@ class UserMessage(Entry):
     """Whether a turn has taken it."""
     is_behind: bool = False
     """Whether a turn was under way, or another message waited, when it was accepted."""
-    reply: InterimAnswerEvent | None = None
-    """Its answer while approvals of the turn were open, or why there was none."""
 
 
 @dataclass(frozen=True, slots=True)

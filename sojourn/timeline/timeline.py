@@ -126,8 +126,6 @@ class Timeline:
         """Messages that no turn has taken, by id."""
         self.taken: dict[str, str] = {}
         """By message id: the user turn that took it."""
-        self.answered: dict[str, events.InterimAnswerEvent] = {}
-        """By message id: its answer, or that it has none, while approvals of its turn were open."""
         self.open_waits: dict[str, OpenWait] = {}
         """By the id of the wait, oldest first."""
         self._waiting: dict[str, Call | WaitEntry] = {}
@@ -422,13 +420,6 @@ class Timeline:
     def _answer_message(self, event: events.InterimAnswerEvent) -> None:
         """Take the answer to a message of a turn that goes on, or that there is none."""
         self._end_plan(event.time)
-        self.answered[event.message_id] = event
-        _trim(self.answered, self._most_records)
-        turn = self._turn_at_work(event)
-        for entry in turn.entries if turn else ():
-            if isinstance(entry, UserMessage) and entry.message_id == event.message_id:
-                entry.reply = event
-                self._touch(entry)
         self._note(event)
 
     def _take(

@@ -196,19 +196,25 @@ async def check_meanwhile(workers: Workers, run: Run, wait, traces, until, then)
         await after
 
 
-@pytest.mark.parametrize("by", ["signal", "update"])
-async def test_a_verdict_on_an_edit_and_another_approval_in_one_task(asked, traces, until, by):
-    """The run reads the other approval first, which decides the call; the events have what ran, and the edit is refused."""
-    workers, run, wait = await asked()
+def approval_of_ben(by, run, wait):
+    """Return what sends Ben's approval, by a signal or by an update whose sender waits."""
 
     async def approve(handle):
         if by == "signal":
             return await handle.signal("provide_confirmation", decision(wait, BEN))
         sent = asyncio.create_task(run.approve(wait, principal=BEN))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # no history shows an update that no worker has accepted
         return sent
 
-    await check_meanwhile(workers, run, wait, traces, until, approve)
+    return approve
+
+
+@pytest.mark.parametrize("by", ["signal", "update"])
+async def test_a_verdict_on_an_edit_and_another_approval_in_one_task(asked, traces, until, by):
+    """The run reads the other approval first, which decides the call; the events have what ran, and the edit is refused."""
+    workers, run, wait = await asked()
+
+    await check_meanwhile(workers, run, wait, traces, until, approval_of_ben(by, run, wait))
     assert await story(run, traces) == ([("ben", True, None, None)], [1])
 
 
@@ -217,14 +223,7 @@ async def test_a_verdict_and_one_of_several_approvals_in_one_task(asked, traces,
     """The approval is one of the call as it was, so the edit drops it, and two people approve what runs."""
     workers, run, wait = await asked(approvals=2)
 
-    async def approve(handle):
-        if by == "signal":
-            return await handle.signal("provide_confirmation", decision(wait, BEN))
-        sent = asyncio.create_task(run.approve(wait, principal=BEN))
-        await asyncio.sleep(0.5)
-        return sent
-
-    await check_meanwhile(workers, run, wait, traces, until, approve)
+    await check_meanwhile(workers, run, wait, traces, until, approval_of_ben(by, run, wait))
     (now,) = await until(lambda: edited(run))
     assert [each.name for each in now.given] == ["ana"]
     await run.approve(now, principal=BEN)

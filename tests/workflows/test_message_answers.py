@@ -172,15 +172,8 @@ async def test_messages_are_answered_and_the_approval_stays_open(serve, traces, 
         1,
     )
     timeline = await session.timeline()
-    assert [
-        each.reply and each.reply.message and each.reply.message.text
-        for each in timeline.turns[0].entries
-        if each.kind == "message"
-    ] == [
-        None,
-        "on why?",
-        "on and when?",
-    ]
+    plans = [each for each in timeline.turns[0].entries if each.kind == "plan"]
+    assert [each.text for each in plans if each.interim_for] == ["on why?", "on and when?"]
 
 
 async def test_a_decision_takes_effect_while_the_answer_is_made(serve, traces, until, status_when):

@@ -64,10 +64,14 @@ async def decide(visit: Visit) -> Response:
     found = await asyncio.gather(*(_find(visit, key) for key in keys))
     calls = [_choose(each, form) for each in found if each]
     chosen = [(each.view.wait.ref, each.decision) for each in calls if each.decision]
-    results = iter(await decide_each(visit.service, visit.asking, chosen))
-    for ref, _ in chosen:
-        visit.service.reader.waits.forget(ref.run_id)
-    decided = [await _after(visit, each, next(results)) if each.decision else each for each in calls]
+    try:
+        results = iter(await decide_each(visit.service, visit.asking, chosen))
+    finally:  # as `submit_form`
+        for ref, _ in chosen:
+            visit.service.reader.waits.forget(ref.run_id)
+    decided = await asyncio.gather(
+        *(_after(visit, each, next(results) if each.decision else None) for each in calls)
+    )
     return _page(visit, decided, list(dict.fromkeys(form.texts("later"))))
 
 
@@ -100,8 +104,10 @@ def _choose(view: WaitForm, form: Form) -> ReviewedCall:
     return replace(item, view=view, decision=given if isinstance(given, Decision) else None)
 
 
-async def _after(visit: Visit, item: ReviewedCall, result: DecisionResult) -> ReviewedCall:
-    """Return a call after its decision was sent."""
+async def _after(visit: Visit, item: ReviewedCall, result: DecisionResult | None) -> ReviewedCall:
+    """Return a call after its decision was sent, if the visitor decided on it."""
+    if result is None:
+        return item
     view, error = item.view, result.error
     if isinstance(error, ApprovalVoid):
         fault, then = str(error), "It is asked about again, in the inbox."

@@ -94,7 +94,7 @@ GIVEN_BEFORE = "repeated"
 """The detail of that refusal."""
 
 JUDGED = "judged"
-"""The detail of that refusal that says whether a worker has checked the approval, which may still prove void."""
+"""The detail of that refusal that says whether the check of the approval is over. Until then the approval may prove void."""
 
 _PREFIX = "message:"
 

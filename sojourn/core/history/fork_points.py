@@ -233,8 +233,9 @@ class EffectsMade:
 def _first_of(call_id: str, made: MadeCall) -> str:
     """Return the first call with the effect of a call, or the call itself."""
     effect = made.dispatch.effect
-    is_own = effect is None or effect.tool_call_id == made.call.tool_call_id
-    return call_id if is_own or effect is None else effect.tool_call_id
+    if effect is None or effect.tool_call_id == made.call.tool_call_id:
+        return call_id
+    return effect.tool_call_id
 
 
 def _keep_newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:

@@ -33,6 +33,9 @@ __all__ = [
 BRANCHED = "the conversation goes on from an earlier message"
 """Why a turn is interrupted that is under way then."""
 
+REFUSED = f"{BRANCH} refused"
+"""How the note of a branch that cannot begin starts."""
+
 UNUSABLE = "the conversation at that point cannot be read, or is too large to go on from"
 """Why a conversation stays in its branch although the point was read."""
 
@@ -124,7 +127,7 @@ def branch_fault(error: ToolError | None = None) -> str:
     Args:
         error: Why the point could not be read; None if it was read, and cannot be used.
     """
-    return f"{BRANCH} refused: {error.message if error else UNUSABLE}"[:500]
+    return f"{REFUSED}: {error.message if error else UNUSABLE}"[:500]
 
 
 def rewind(run: RunState, point: RunState) -> RunState:

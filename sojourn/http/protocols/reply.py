@@ -239,11 +239,11 @@ class AgentReply:
         if self._is_mine:
             self._read(event)
         for change in changes if event.run_id == self.token.run_id else ():
-            if isinstance(change.entry, Plan) and self._is_mine:
-                if change.entry.interim_for in ("", self.token.message_id):
-                    self._write(change.entry, change.kind)
-            elif isinstance(change.entry, End):
-                self._finish(change.entry)
+            entry = change.entry
+            if isinstance(entry, Plan) and self._is_mine and entry.interim_for in ("", self.token.message_id):
+                self._write(entry, change.kind)
+            elif isinstance(entry, End):
+                self._finish(entry)
         if self.state != "open":
             self.end = cursor
         return self.text[before:]
@@ -271,8 +271,8 @@ class AgentReply:
         if isinstance(event, InterimAnswerEvent):
             if event.message_id == self.token.message_id:
                 self._is_left = event.output is None
-            if event.message_id == self.token.message_id and event.output:
-                self.state, self.wait, self.output = "answered", None, event.output
+                if event.output:
+                    self.state, self.wait, self.output = "answered", None, event.output
         elif self.is_task:
             if self.state in ("open", "asked"):
                 self.wait = next(iter(self.waits), None)

@@ -50,15 +50,21 @@ async def served(serve, request):
         yield client, http, url
 
 
+async def opened(client):
+    """Begin a conversation whose call waits for an approval."""
+    session_id = uuid.uuid4().hex
+    session = client.session("test.agent", session_id, principal=LOCAL)
+    first = await session.send("wipe")
+    (wait,) = await session.run.until_waiting()
+    return session_id, session, first, wait
+
+
 async def test_a_message_is_answered_by_every_protocol(served, subtests):
     """The call waits as before, a second message is answered too, and the decision has what was said in its turn."""
     client, http, _ = served
 
     async def ask(name: str) -> None:
-        session_id = uuid.uuid4().hex
-        session = client.session("test.agent", session_id, principal=LOCAL)
-        first = await session.send("wipe")
-        (wait,) = await session.run.until_waiting()
+        session_id, session, first, wait = await opened(client)
         for n, text in enumerate(("why disk a?", "and when?")):
             request = say(
                 name, text, session_id=session_id, message_id=f"m-{session_id}-{n}", agent_id="test.agent"
@@ -87,10 +93,7 @@ async def test_a_message_without_an_answer_shows_the_call_again(served, subtests
     client, http, _ = served
 
     async def ask(name: str) -> None:
-        session_id = uuid.uuid4().hex
-        session = client.session("test.agent", session_id, principal=LOCAL)
-        first = await session.send("wipe")
-        (wait,) = await session.run.until_waiting()
+        session_id, session, first, wait = await opened(client)
         request = say(
             name, "why?", session_id=session_id, message_id=f"m-{session_id}", agent_id="test.agent"
         )
@@ -138,8 +141,9 @@ async def test_a_bare_yes_approves_no_call_that_its_reply_did_not_show(served):
         await asyncio.sleep(0.05)
     yes = {"model": "test.agent", "input": "yes", "previous_response_id": second["id"]}
     third = (await http.post("/openai/v1/responses", json=yes)).json()
-    assert "b" in third["output"][0]["content"][0]["text"]
+    assert "disk" in third["output"][0]["content"][0]["text"]
     (other,) = (await run.status()).awaits
+    assert other.payload == {"disk": "b"}
     assert done == []
     await run.deny(other, by="bo")
 
@@ -175,7 +179,7 @@ async def test_use_chat_goes_on_in_the_newest_card(served, start):
 
 async def test_a_chat_that_sends_its_answer_back_asks_too(served):
     """By OpenAI's responses a text without a verdict is a message, and `yes` runs the call."""
-    client, http, _ = served
+    _, http, _ = served
     body = {"model": "test.agent", "input": "wipe"}
     first = (await http.post("/openai/v1/responses", json=body)).json()
     said = {"model": "test.agent", "input": "why?", "previous_response_id": first["id"]}
@@ -187,4 +191,3 @@ async def test_a_chat_that_sends_its_answer_back_asks_too(served):
     text = last["output"][0]["content"][0]["text"]
     assert text.startswith("wipe | calls | wiped a, b | why? | on why?")
     assert done == ["a"]
-    del client
