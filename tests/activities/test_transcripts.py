@@ -173,7 +173,8 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
         return f"wrote {text}"
 
     def step(number: int):
-        def plan(turn):
+        async def plan(turn):
+            await both.wait()  # both runs have read their transcript before either keeps its own
             texts = [message.text for message in turn.messages if message.role == "user"]
             results = [str(result.result) for message in turn.messages for result in message.tool_results]
             received.setdefault(turn.run.run_id, []).append(texts + results)
@@ -183,14 +184,8 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
 
         return plan
 
-    class TakingTurns(ScriptedPlanner):
-        async def _play(self, turn):
-            # Both runs have read their transcript before either keeps its own.
-            await both.wait()
-            return await super()._play(turn)
-
     transcripts = Transcripts(max_entries=1)
-    app = App(agents=[Agent("test.agent", planner=TakingTurns([step(n) for n in range(4)]), uses=[desk])])
+    app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([step(n) for n in range(4)]), uses=[desk])])
     activities = [PlanActivity(app, transcripts).plan, ExecuteToolActivity(app).execute_tool]
     monkeypatch.setattr(sojourn.worker, "shell", lambda app: Shell([AgentRun], activities))
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
