@@ -48,11 +48,31 @@ class Authority:
             .not_valid_before(now - timedelta(days=60))
             .not_valid_after(now + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+            .add_extension(_usage(is_ca=is_ca), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+            )
         )
         if host:
             name = x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
             made = made.add_extension(x509.SubjectAlternativeName([name]), critical=False)
         return made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _usage(*, is_ca: bool) -> x509.KeyUsage:
+    """What a key is for: since Python 3.13 a client requires of a CA that its certificate says so."""
+    return x509.KeyUsage(
+        digital_signature=not is_ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 @contextlib.asynccontextmanager
