@@ -214,7 +214,6 @@ class PunctualCall:
 def test_a_process_that_was_stopped_is_not_given_up(monkeypatch):
     """After a process was frozen, with its container or by Ctrl-Z, its loop has two minutes to answer: it had no time before."""
     given_up, loop, now = [], Silent(), 0.0
-    monkeypatch.setattr(loop_watch, "TICK", 3_600.0)
     monkeypatch.setattr(loop_watch, "give_up", lambda _loop, reason: given_up.append((now, reason)))
     monkeypatch.setattr(loop_watch, "time", SimpleNamespace(monotonic=lambda: now, sleep=time.sleep))
     watch = loop_watch.LoopWatch(loop)

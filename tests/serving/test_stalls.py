@@ -20,8 +20,9 @@ class Clocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.boot, self.wall = 1_000.0, 1_700_000_000.0
         self.due = None
-        read = SimpleNamespace(clock_gettime=lambda _clock: self.boot, time=lambda: self.wall)
-        monkeypatch.setattr(loop_watch, "time", read)
+        # The module's threads, of loops of other tests, sleep meanwhile.
+        own = {"clock_gettime": lambda _clock: self.boot, "time": lambda: self.wall}
+        monkeypatch.setattr(loop_watch, "time", SimpleNamespace(**{**vars(time), **own}))
 
     def call_later(self, seconds: float, callback):
         assert seconds == TICK
