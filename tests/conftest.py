@@ -98,6 +98,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say of a test that took too long what each task of its event loop waits for."""
+    report = yield
+    if call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
+        report.sections.append(("What the tasks wait for", "\n".join(_waits())))
+    return report
+
+
+def _waits() -> Iterator[str]:
+    for loop in [each for each in gc.get_objects() if isinstance(each, asyncio.AbstractEventLoop)]:
+        for task in asyncio.all_tasks(loop):
+            yield f"{task.get_name()}:"
+            waiting: Any = task.get_coro()
+            while frame := getattr(waiting, "cr_frame", None) or getattr(waiting, "ag_frame", None):
+                yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+                waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "ag_await", None)
+
+
 def fixtures_of(item: pytest.Item) -> Sequence[str]:
     """The names of the fixtures that a test uses, and that these use."""
     return item.fixturenames if isinstance(item, pytest.Function) else ()
