@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from temporalio import workflow
 
+from sojourn.values.undecodable import Undecodable
 from sojourn.values.wire import size_of
 
 from .current_state import CurrentState, patched
@@ -27,11 +28,15 @@ MAX_EVENTS = 45_000
 MAX_BYTES = 18_000_000
 """Size of the history in bytes from which nothing new begins."""
 
-MOST_BYTES = 49_000_000
-"""Size of the history in bytes up to which a call begins.
+MOST_BYTES = 46_000_000
+"""Size of the history in bytes up to which a call begins, together with its answer and all others in flight.
 
-It leaves room for every answer in flight.
+The server ends a run at 52.4 MB. Up to 6 MB come on top: one more answer, since one call may always begin while none is
+in flight, the arguments of the step, the last plan, and the output, which repeats the plan's answer.
 """
+
+UNCOUNTED_MOST_BYTES = 49_000_000
+"""The same for a run that an earlier version began, which does not count what the server's size lacks."""
 
 CONTINUE_EVENTS = 3_000
 """Number of events from which a run continues as new, if nothing is in flight.
@@ -70,12 +75,38 @@ class _Length(NamedTuple):
     is_suggested: bool
 
 
+class _Arrived:
+    """The results that came with one length of the history.
+
+    They are measured only when it matters, which takes as long as to write them.
+    """
+
+    def __init__(self, events: int) -> None:
+        self.events = events
+        self.results: list[object] = []
+        self._bytes = 0
+
+    @property
+    def most_bytes(self) -> int:
+        return self._bytes + len(self.results) * LARGEST_ANSWER
+
+    def measure(self) -> int:
+        for result in self.results:
+            self._bytes += LARGEST_ANSWER if isinstance(result, Undecodable) else size_of(result)
+        self.results.clear()
+        return self._bytes
+
+
 class HistoryBudget:
     """Decides whether anything may begin, by the length of the history.
 
     A replay decides the same, since the server sends the numbers with each task. But the result of
     a local activity may reach the workflow in another task than its replay. So the numbers that
     were true when the local activity began hold until something else wakes the run.
+
+    The size that comes with a task may lack the batch of events that the task brings: the server
+    takes it before it writes them, if the task begins as the one before ends. So results are
+    counted here too, until the next length.
     """
 
     def __init__(self, current: CurrentState) -> None:
@@ -86,6 +117,7 @@ class HistoryBudget:
         self._local = 0
         self._is_ignored = False
         self._in_flight = 0
+        self._arrived = _Arrived(0)
         self._long_from = 0
         """Number of events from which on the run tries again to go on."""
 
@@ -132,12 +164,20 @@ class HistoryBudget:
         finally:
             self._local -= 1
 
-    def look(self) -> None:
+    def look(self, result: object = None) -> None:
         """Read the present numbers, because an event of the history has woken the run.
 
-        The result of a local activity is no such event.
+        The result of a local activity is no such event. `result` is that of an activity or a child run.
         """
         self._held = _present_length() if self._held and self._local else None
+        if result is not None:
+            self._present_arrived.results.append(result)
+
+    @property
+    def _present_arrived(self) -> "_Arrived":
+        if self._arrived.events != self._length.events:
+            self._arrived = _Arrived(self._length.events)
+        return self._arrived
 
     @property
     def _length(self) -> _Length:
@@ -167,8 +207,8 @@ class HistoryBudget:
     async def for_answer(self) -> AbstractContextManager[None]:
         """Wait until an answer has room together with those in flight.
 
-        It is in flight during the body of a `with`. A new history has room for 26 at a time, one
-        near its limit for 16.
+        It is in flight during the body of a `with`. A new history has room for 24 at a time, one
+        near its limit for 15.
         """
         while not self._has_place() and patched("answers-in-turn"):
             await workflow.wait_condition(self._has_place)  # several waiters wake at once
@@ -185,8 +225,13 @@ class HistoryBudget:
     def _has_place(self) -> bool:
         if self._in_flight == 0:
             return True
-        filled = self._length.bytes + self._in_flight * LARGEST_ANSWER
-        return filled + LARGEST_ANSWER <= MOST_BYTES
+        filled = self._length.bytes + (self._in_flight + 1) * LARGEST_ANSWER
+        if filled > UNCOUNTED_MOST_BYTES:
+            return False
+        arrived = self._present_arrived
+        if filled + arrived.most_bytes <= MOST_BYTES:
+            return True
+        return filled + arrived.measure() <= MOST_BYTES or not patched("answers-counted")
 
 
 def _present_length() -> _Length:

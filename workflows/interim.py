@@ -129,7 +129,7 @@ class InterimAnswers:
             self._state = fail_interim(self._state)
             self._input = ()
             return
-        self._awaits.room.look()
+        self._awaits.room.look(result)
         self._clock.add(workflow.now() - began)
         self._state = apply_interim(self._state, self._check(result))
         self._input = ()

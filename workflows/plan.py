@@ -209,7 +209,7 @@ class PlanExecution:
                 if not may_move(error):
                     raise
             else:
-                self._awaits.room.look()
+                self._awaits.room.look(result)
                 self._current.follow(result)
                 self.local.begin(result)
                 return result

@@ -476,7 +476,7 @@ class StepExecution:
                         result = await execute_locally(call, dispatch, task)
                 else:
                     result = await execute(call, dispatch, task)
-                    self._awaits.room.look()
+                    self._awaits.room.look(result)
             except (
                 ActivityError,
                 ApplicationError,
@@ -609,7 +609,7 @@ class StepExecution:
                     )
                 self._children.signal_started(link.run_id)
                 output: RunOutput = await handle
-                self._awaits.room.look()
+                self._awaits.room.look(output)
         except ChildWorkflowError as error:
             self._awaits.room.look()
             if is_cancelled_exception(error):

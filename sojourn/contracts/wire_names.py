@@ -201,6 +201,7 @@ SEARCH_ATTRIBUTES: Final = {
 
 PATCHES: Final = {
     "answers-bounded-together": 1,
+    "answers-counted": 5,
     "answers-in-turn": 1,
     "approval-checked": 1,
     "approvals-checked-by-activity": 2,

@@ -11,6 +11,7 @@ the first release may all be recorded anew; after it, name the scenarios: `recor
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -33,17 +34,38 @@ import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
 import sojourn.core.run.retry  # noqa: E402
 import workflows.history_budget  # noqa: E402
-from sojourn import Agent, App, Client, Message, Notice, PlanResult, Run, Worker, data_converter  # noqa: E402
+from sojourn import (  # noqa: E402
+    Agent,
+    App,
+    Client,
+    Message,
+    Notice,
+    PlanResult,
+    Principal,
+    Run,
+    Worker,
+    data_converter,
+)
 from sojourn.client.start import start_workflow  # noqa: E402
 from sojourn.contracts import RunInput  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
 from sojourn.server import Server, dev_server  # noqa: E402
 from sojourn.storage import FolderStorage  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
+from sojourn.values.wire import encode_readable  # noqa: E402
+from tests.separate_workers import SeparateWorkers  # noqa: E402
 
 QUEUE = "replay"
 
-APART = {"moved", "transcript_stored", "goes_on", "events_archived", "noticed_conversation"}
+APART = {
+    "decided_early",
+    "decided_in_time",
+    "events_archived",
+    "goes_on",
+    "moved",
+    "noticed_conversation",
+    "transcript_stored",
+}
 """Scenarios that need a server of their own."""
 
 
@@ -66,6 +88,8 @@ async def main(names: list[str]) -> None:
                 await record_nothing(client)
     for name in {"transcript_stored", "goes_on"} & set(names or SCENARIOS):
         await record_first_execution(name)
+    for name in {"decided_early", "decided_in_time"} & set(names or SCENARIOS):
+        await record_decided(name)
     if "noticed_conversation" in (names or SCENARIOS):
         await record_noticed()
     if "events_archived" in (names or SCENARIOS):
@@ -184,6 +208,61 @@ async def record_events_archived() -> None:
         run = await started(client, "events_archived", SCENARIOS["events_archived"])
         await settled(run)
         await store(client, run.id)
+
+
+async def record_decided(name: str) -> None:
+    """Record a run whose decision comes in the workflow task that opens its wait, or with the end of its time."""
+    async with Server(port=0, ui=False, attach=False) as server:
+        temporal = await temporalio.client.Client.connect(
+            server.address, data_converter=data_converter, identity="recorder"
+        )
+        client = Client(temporal, task_queue=QUEUE)
+        workers = SeparateWorkers(client, make_app())
+        await workers.start("workflows")
+        run = await started(client, name, SCENARIOS[name])
+        await (decide_early if name == "decided_early" else decide_in_time)(workers, run)
+        await settled(run)
+        await workers.stop_all()
+        await store(client, run.id)
+
+
+async def decide_early(workers: SeparateWorkers, run: Run) -> None:
+    """Send a decision that an author's function judges, before the run has read the plan."""
+    await reaches(run, "activity_task_scheduled")
+    await workers.stop("workflows")
+    await workers.start("activities")
+    await reaches(run, "activity_task_completed")
+    digest = hashlib.sha256(encode_readable({"gate": "n"})).hexdigest()
+    watch = Principal(subject="wil", tenant="acme", roles=["watch"])
+    sent = {"id": "confirm-c1", "approved": True, "payload_digest": digest, "principal": watch.model_dump()}
+    await run.client.temporal.get_workflow_handle(run.id).signal("provide_confirmation", sent)
+    await workers.start("workflows")
+
+
+async def decide_in_time(workers: SeparateWorkers, run: Run) -> None:
+    """Let the verdict on an edit and the end of the wait's time reach the run together."""
+    await workers.start("activities")
+    while not (waits := (await run.status()).awaits):
+        await asyncio.sleep(0.02)
+    await workers.stop("activities")
+    sent = {"id": waits[0].id, "approved": True, "payload_digest": waits[0].payload_digest, "by": "ana"}
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    await handle.signal("provide_confirmation", {**sent, "arguments": {"disk": "b"}})
+    await reaches(run, "activity_task_scheduled", 2)
+    await workers.stop("workflows")
+    await workers.start("activities")
+    await reaches(run, "timer_fired")
+    await workers.start("workflows")
+
+
+async def reaches(run: Run, kind: str, count: int = 1) -> None:
+    """Wait until the history has as many events of a kind."""
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    while True:
+        events = (await handle.fetch_history()).events
+        if sum(event.HasField(f"{kind}_event_attributes") for event in events) >= count:
+            return
+        await asyncio.sleep(0.02)
 
 
 async def record_noticed() -> None:

@@ -100,6 +100,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
+@tools.tool
+async def sleep() -> str:
+    """Wait, as the name says."""
+    return "slept"
+
+
 @tools.tool(examples=[{"site_id": "s-1"}])
 async def inspect(site_id: str) -> str:
     """Inspect a site."""
@@ -1268,6 +1274,13 @@ SCENARIOS = {
         policy=ASKING,
         deed=approve_edited,
     ),
+    "decided_in_time": Scenario(
+        [calls(call("wipe", "c1", disk="a")), FINAL],
+        policy=RunPolicy(
+            interrupts_allowed=True, approval=ApprovalPolicy(expires_after=timedelta(seconds=4))
+        ),
+    ),
+    "decided_early": Scenario([calls(call("open_gate", "c1", gate="n")), FINAL], policy=ASKING),
     "approved_by_several": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
         policy=RunPolicy(
@@ -1403,10 +1416,12 @@ SCENARIOS = {
         [*(calls(call("lose", what=what)) for what in ("map", "log", "key")), *[never_final] * 9],
         policy=RunPolicy(max_consecutive_failed_tool_calls=None),
     ),
-    # ... and under today's, by which another target is progress, until errors of one class are too many.
+    # ... under the third, by which another target is progress, until errors of one class are too many.
     "other_targets_go_on": Scenario(
         [*(calls(call("lose", what=what)) for what in "abcdef"), *[never_final] * 9],
     ),
+    # ... and under today's, by which a step with a tool that waits may come again.
+    "waits_by_tool": Scenario([*[calls(call("add", a=1, b=2), call("sleep"))] * 8, FINAL]),
     "limit_of_calls": Scenario(
         [calls(call("add", a=1, b=2), call("add", a=1, b=2)), FINAL], policy=RunPolicy(max_tool_calls=1)
     ),
@@ -1433,6 +1448,7 @@ SCENARIOS = {
         deed=cancel_stuck_child,
     ),
     "more_than_have_a_place": Scenario([calls(*(call("add", f"c{n}", a=n, b=1) for n in range(30))), FINAL]),
+    "answers_counted": Scenario([calls(*(call("add", f"c{n}", a=n, b=1) for n in range(30))), FINAL]),
     "terminated": Scenario([calls(call("hang", "c1"))], deed=terminate),
 }
 

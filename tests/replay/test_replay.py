@@ -23,9 +23,11 @@ from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 from temporalio.workflow import NondeterminismError
 
 from sojourn import App, data_converter
+from sojourn.contracts.wire_names import PATCHES
 from sojourn.events import Event
 from sojourn.worker import shell
 from tests.replay import folding, scenarios
+from workflows.current_state import VERSION
 
 HERE = Path(__file__).parent
 HISTORIES = sorted((HERE / "histories").glob("*.json"))
@@ -163,6 +165,24 @@ def test_every_scenario_is_stored() -> None:
     stored = {path.stem for path in HISTORIES}
     assert {*scenarios.SCENARIOS, "no_input"} <= stored
     assert stored == {path.stem for path in (HERE / "events").glob("*.json")}
+
+
+def test_every_later_change_has_a_stored_history() -> None:
+    """Each patch after the present version is a marker of some stored history, so a replay follows it."""
+    marked = "".join(map(str, map(markers_of, HISTORIES)))
+    later = {change for change, version in PATCHES.items() if version > VERSION}
+    assert {change for change in later if f'"{change}"' not in marked} == set()
+
+
+def markers_of(path: Path) -> list[bytes]:
+    """Return what the markers of a history hold."""
+    return [
+        payload.data
+        for event in folding.load(path).events
+        if event.HasField("marker_recorded_event_attributes")
+        for details in event.marker_recorded_event_attributes.details.values()
+        for payload in details.payloads
+    ]
 
 
 def test_stored_histories_are_small_and_of_no_machine() -> None:

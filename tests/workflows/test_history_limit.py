@@ -45,9 +45,9 @@ async def step(n: int) -> int:
 
 @tools.tool(artifacts={"note": str})
 async def fetch(n: int) -> WithArtifacts[str]:
-    """Return as much as a result and its artifacts may hold."""
+    """Return a tenth of what a result and its artifacts may hold."""
     EXECUTED.append(n)
-    return WithArtifacts("x" * 990_000, note="y" * 780_000)
+    return WithArtifacts("x" * 99_000, note="y" * 78_000)
 
 
 def last(turn) -> bool:
@@ -116,9 +116,11 @@ async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, n
     assert 0 < len(EXECUTED) == len(set(EXECUTED)) < 100
 
 
-@pytest.mark.usefixtures("campaigns")
-async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
-    """64 calls at once with answers of 1.8 MB do not reach the server's limit of 50 MB."""
+async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces, monkeypatch):
+    """64 quick calls with answers of 1.8 MB do not reach the server's limit of 50 MB. Here all of it is a tenth."""
+    assert room.LARGEST_ANSWER >= 1_000_000 + 780_000
+    for limit in ("MAX_BYTES", "MOST_BYTES", "UNCOUNTED_MOST_BYTES", "CONTINUE_BYTES", "LARGEST_ANSWER"):
+        monkeypatch.setattr(room, limit, getattr(room, limit) // 10)
     EXECUTED.clear()
     received = []
 
@@ -130,8 +132,11 @@ async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
     policy = RunPolicy(max_calls_per_step=64, max_parallel_calls=64)
     app = App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=policy)])
     client = await serve(app)
-    await ended(await client.start("test.agent", "go"), traces, app, received)
+    run = await client.start("test.agent", "go")
+    await ended(run, traces, app, received)
     assert 9 < len(EXECUTED) == len(set(EXECUTED)) < 64
+    described = await traces(run).handle.describe()
+    assert described.raw_description.workflow_execution_info.history_size_bytes <= room.MOST_BYTES + 100_000
 
 
 @pytest.mark.parametrize("name", ["provide_clarification", "unheard-of"])
