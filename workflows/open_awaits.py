@@ -313,8 +313,11 @@ class OpenAwaits:
     def is_overdue(self, await_id: str) -> bool:
         """Check whether the time of an open wait is over.
 
-        Its timer may not have fired yet, or no worker ran when it did.
+        Its timer may not have fired yet, or no worker ran when it did. A reset sends the answers anew that
+        an earlier execution accepted, so they came in time.
         """
+        if _is_reset():
+            return False
         wait, since = self.waits.open.get(await_id), self.opened_at.get(await_id)
         if wait is None or wait.expires_after is None or since is None:
             return False
@@ -570,3 +573,12 @@ class OpenAwaits:
             return
         change = AWAITING.value_set(wanted) if wanted else AWAITING.value_unset()
         workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
+
+
+def _is_reset() -> bool:
+    """Check whether a reset began this execution.
+
+    Only its first run id tells, so an execution that continues another one seems to be none.
+    """
+    info = workflow.info()
+    return info.continued_run_id is None and info.run_id != info.first_execution_run_id

@@ -1,7 +1,8 @@
 """Decode Temporal's history events into the fold's records."""
 
+from dataclasses import replace
 from datetime import UTC as _UTC
-from typing import Any
+from typing import Any, cast
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
@@ -73,6 +74,13 @@ _RESULTS: dict[str, Any] = {
     CHECK_EDIT: EditVerdict,
 }
 _LOCAL = "core_local_activity"
+_ANSWERS = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+}
+"""The events at the end of a workflow task that has taken the answers of updates."""
 
 
 class _TurnEnded(Record):
@@ -124,6 +132,8 @@ class HistoryReader:
         self._timers: dict[str, str] = {}
         self._due: list[HistoryRecord] = []
         """The fired timers of waits that the run has not read yet."""
+        self._held: list[HistoryRecord] = []
+        """Those of waits for which a reset has sent an answer anew: the run reads the answer first, and the history has it second."""
         self._unkeyed: dict[int, str] = {}
         """The waits of decisions that workers judge for earlier versions of the run, by the event that scheduled it."""
         self._checks: dict[int, str] = {}
@@ -135,6 +145,17 @@ class HistoryReader:
         self._parent = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
+        """Return what an event tells the fold, or None."""
+        held, self._held = tuple(self._held), []
+        record = await self._read(event)
+        if event.event_type in _ANSWERS:
+            self._held = [*held, *self._held]
+        elif held:
+            record = record or self._make(event, "due")
+            return replace(record, due=(*held, *record.due))
+        return record
+
+    async def _read(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
@@ -159,7 +180,7 @@ class HistoryReader:
         if kind in _ENDS:
             return await self._end(event)
         if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-            return self._read_task_completed(event)
+            return await self._read_task_completed(event)
         return (
             await self._activity(event)
             or await self._local(event)
@@ -319,14 +340,23 @@ class HistoryReader:
             self._due.append(record)
         return None
 
-    def _read_task_completed(self, event: HistoryEvent) -> HistoryRecord | None:
+    async def _read_task_completed(self, event: HistoryEvent) -> HistoryRecord | None:
         """Read the timers of waits that a workflow task has brought to the run.
 
         The run reads the task's messages first, also those that came after the timer had fired. A task that fails is attempted
         anew, with what came since.
         """
-        due, self._due = tuple(self._due), []
+        answered = await self._await_ids_answered_anew() if self._due else set[str]()
+        self._held = [each for each in self._due if each.name.removeprefix(EXPIRES) in answered]
+        due, self._due = tuple(each for each in self._due if each not in self._held), []
         return self._make(event, "due", due=due) if due else None
+
+    async def _await_ids_answered_anew(self) -> set[str]:
+        sent = [await self._values(request.input.args) for request in self._admitted.values()]
+        answers = [
+            cast("dict[str, Any]", each) for values in sent for each in values[:1] if isinstance(each, dict)
+        ]
+        return {str(answer.get("id")) for answer in answers}
 
     def _take_expired(self, await_id: str) -> tuple[HistoryRecord, ...]:
         """Return the fired timer of a wait's time.

@@ -4,12 +4,11 @@ import asyncio
 import uuid
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 
 from sojourn import Client, PlanResult, Session, Toolset, progress
+from tests.resets import reset_before_update
 from tests.workflows.test_endless import short
 
 __all__ = ["short"]
@@ -162,31 +161,11 @@ async def test_a_long_talk_goes_on_in_new_executions(session, short, fetches):
     assert begun < fetches.count
 
 
-async def reset(client, run_id: str, message: int) -> None:
-    """Reset a run to before the workflow task that accepted its nth message, which the server then sends anew."""
-    temporal = client.temporal
-    kinds = [
-        (event.event_id, event.WhichOneof("attributes").removesuffix("_event_attributes"))
-        for event in (await temporal.get_workflow_handle(run_id).fetch_history()).events
-    ]
-    accepted = [id for id, kind in kinds if kind == "workflow_execution_update_accepted"][message - 1]
-    task = [id for id, kind in kinds if kind == "workflow_task_completed" and id < accepted][-1]
-    await temporal.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=temporal.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=run_id),
-            reason="test",
-            request_id=uuid.uuid4().hex,
-            workflow_task_finish_event_id=task,
-        )
-    )
-
-
 async def test_a_talk_goes_on_after_a_reset(session, client):
     """A conversation that was reset between two turns is read anew, in the execution that goes on."""
     await said(session, "one")
     await said(session, "two")
-    await reset(client, session.run.id, 2)
+    await reset_before_update(client, session.run.id, 2)
     assert await said(session, "three") == "3: three"
     assert await said(session, "four") == "4: four"
 
@@ -196,7 +175,7 @@ async def test_a_message_that_a_reset_sends_anew_is_in_the_events(session, clien
     await said(session, "one", message_id="m1")
     two = await session.send("two", message_id="m2")
     assert (await two.result()).text == "2: two"
-    await reset(client, session.run.id, 2)
+    await reset_before_update(client, session.run.id, 2)
 
     async def is_idle() -> bool:
         status = await session.status()

@@ -23,6 +23,7 @@ from sojourn import (
     Toolset,
 )
 from sojourn.errors import RunCanceled
+from tests.resets import reset
 
 BEGINNINGS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
@@ -244,7 +245,7 @@ async def test_cancel_after_a_reset(serve, traces, status_when):
     )
     run = await stage.client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)
-    await reset(stage.client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    await reset_to(stage.client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
     await status_when(run, lambda status: status.awaits)
     assert stage.executed == ["", ""]
     await run.cancel("enough")
@@ -273,7 +274,7 @@ async def test_a_reset_parent_ends_the_child_it_had(serve, traces, status_when, 
     run = await client.start("test.agent", "go")
     link = (await status_when(run, lambda status: status.child_awaits)).calls[0].run_link
     before = await client.temporal.get_workflow_handle(link.run_id).describe()
-    await reset(client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    await reset_to(client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
 
     async def anew():
         now = await client.temporal.get_workflow_handle(link.run_id).describe()
@@ -288,19 +289,7 @@ async def test_a_reset_parent_ends_the_child_it_had(serve, traces, status_when, 
     assert (await run.result()).text == "below"
 
 
-async def reset(client, run, traces, kind) -> None:
+async def reset_to(client, run, traces, kind) -> None:
     """Reset a run to its first event of this type."""
-    from temporalio.api.common.v1 import WorkflowExecution
-    from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-
     first = next(event for event in await traces(run).history() if event.event_type == kind)
-    described = await client.temporal.get_workflow_handle(run.id).describe()
-    await client.temporal.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=client.temporal.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=described.run_id),
-            reason="again",
-            workflow_task_finish_event_id=first.event_id,
-            request_id="r-1",
-        )
-    )
+    await reset(client, run.id, first.event_id)

@@ -2,14 +2,12 @@
 
 import asyncio
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskFailedRequest
-from temporalio.worker import UnsandboxedWorkflowRunner
-from temporalio.worker import Worker as TemporalWorker
 
 from sojourn import (
     Agent,
@@ -25,7 +23,8 @@ from sojourn import (
     Turn,
 )
 from sojourn.errors import AwaitClosed
-from sojourn.worker import shell
+from tests.resets import reset_before_update
+from tests.separate_workers import SeparateWorkers
 
 ANA, BEN = (Principal(subject=name, tenant="acme", roles=["approver"]) for name in ("ana", "ben"))
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
@@ -52,46 +51,19 @@ async def plan(turn: Turn) -> PlanResult:
     return PlanResult.calls(ToolRequest(name=pay.id, payload=payload, tool_call_id="c1"))
 
 
-class Workers:
-    """One worker for workflows and one for activities, each of which can stand still."""
-
-    def __init__(self, client: Client, app: App) -> None:
-        self.client, self._parts = client, shell(app)
-        self._tasks: dict[str, tuple[TemporalWorker, asyncio.Task[None]]] = {}
-
-    async def start(self, what: str) -> None:
-        options = (
-            {"workflows": self._parts.workflows, "workflow_runner": UnsandboxedWorkflowRunner()}
-            if what == "workflows"
-            else {"activities": self._parts.activities}
-        )
-        worker = TemporalWorker(self.client.temporal, task_queue=self.client.task_queue, **options)
-        self._tasks[what] = worker, asyncio.create_task(worker.run())
-
-    async def stop(self, *names: str) -> None:
-        for name in names:
-            worker, task = self._tasks.pop(name)
-            await worker.shutdown()
-            await task
-
-    async def stop_all(self) -> None:
-        await self.stop(*self._tasks)
-
-
 @pytest.fixture
 async def serving(temporal_address):
     """Start both workers for an agent whose calls need these approvals."""
-    made: list[Workers] = []
+    made: list[SeparateWorkers] = []
 
-    async def serve(**approval) -> Workers:
+    async def serve(**approval) -> SeparateWorkers:
         client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
         policy = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(**approval))
-        workers = Workers(
+        workers = SeparateWorkers(
             client, App(agents=[Agent("late.agent", planner=plan, uses=[money], policy=policy)])
         )
         made.append(workers)
-        for what in ("workflows", "activities"):
-            await workers.start(what)
+        await workers.start("workflows", "activities")
         return workers
 
     yield serve
@@ -175,11 +147,26 @@ async def test_an_update_after_the_time_is_refused(asked, traces, until):
     assert await story(run, traces) == ([(None, None, None, "expired")], [])
 
 
+async def test_an_approval_in_time_counts_after_a_reset(asked, traces, until):
+    """A reset sends an accepted update anew, in the task that ends the time of its wait."""
+    workers, run, wait = await asked(expires_after=timedelta(seconds=3))
+    over = datetime.now(UTC) + timedelta(seconds=3)
+    await run.approve(wait, principal=BEN)
+    await run.result()
+    await until(lambda: datetime.now(UTC) > over)
+    PAID.clear()
+    await workers.stop("workflows")
+    await reset_before_update(workers.client, run.id)
+    await until(lambda: counted(traces(run), FIRED, 1))
+    await workers.start("workflows")
+    assert await story(run, traces, failed_tasks=1) == ([("ben", True, None, None)], [1])
+
+
 async def counted(traces, kind, count: int) -> bool:
     return await traces.count(kind) >= count
 
 
-async def check_meanwhile(workers: Workers, run: Run, wait, traces, until, then) -> None:
+async def check_meanwhile(workers: SeparateWorkers, run: Run, wait, traces, until, then) -> None:
     """Send an edit, and let its verdict and what `then` does reach the workflow in one task."""
     trace = traces(run)
     asked, ended = await trace.count(SCHEDULED), await trace.count(COMPLETED)

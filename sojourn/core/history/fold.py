@@ -118,7 +118,6 @@ class Fold:
             "child_failed": self._read_child_ended,
             "sent": self._read_message,
             "timer_fired": self._read_timer_fired,
-            "due": self._read_due,
             "cancel_requested": self._read_cancel_requested,
             "continued": self._read_continued,
             "reset": self._read_reset,
@@ -165,8 +164,13 @@ class Fold:
         self._now, self._interim.has_last = record.time, False
         return [
             event.model_copy(update={"event_id": self.place_of(record, k)})
-            for k, event in enumerate(self._readers.get(record.kind, _no_events)(record))
+            for k, event in enumerate(self._read(record))
         ]
+
+    def _read(self, record: HistoryRecord) -> Iterator[Event]:
+        for fired in record.due:
+            yield from self._read_timer_fired(replace(fired, id=record.id))
+        yield from self._readers.get(record.kind, _no_events)(record)
 
     def place_of(self, record: HistoryRecord, k: int = 0) -> str:
         """Return the id of the kth event of a record."""
@@ -591,10 +595,6 @@ class Fold:
             yield from self._waits.expire(record)
         elif record.name.startswith(ESCALATES):
             yield from self._waits.escalate(record)
-
-    def _read_due(self, record: HistoryRecord) -> Iterator[Event]:
-        for fired in record.due:
-            yield from self._read_timer_fired(replace(fired, id=record.id))
 
     def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._step.is_canceling, self._step.reason = True, record.value

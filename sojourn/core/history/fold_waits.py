@@ -263,8 +263,6 @@ class WaitFold:
         task = self.judging.pop(record.of, None)
         if task is None:
             return
-        for fired in record.due:
-            yield from self.expire(replace(fired, id=record.id))
         if task.key and _refusal_in(task, record.value) is None:
             self._verdicts[task.key] = (task, record.value)
             return
