@@ -134,7 +134,8 @@ class PlanExecution:
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
             await self._awaits.while_paused()
-            self._state = join_turn(self._state)[0].planning()
+            before_step = self.forked is not None and self._state.limit is None
+            self._state = join_turn(self._state, before_step=before_step)[0].planning()
             plan = await self._plan_in_time()
             if plan.fault is None:
                 self._state = self._state.remembering(plan)

@@ -317,7 +317,8 @@ class Fold:
             state = self._fold.state = open_turn(state)
             self._limit = None
             yield self._fold.event(record, TurnStartedEvent, message_ids=list(state.taken))
-        self._fold.state, joined = join_turn(state)
+        before_step = isinstance(record.value, PlanTask) and record.value.forked is not None
+        self._fold.state, joined = join_turn(state, before_step=before_step)
         if joined:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 

@@ -195,7 +195,9 @@ def _begin_anew(
     state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
 ) -> RunState:
     # The run has counted nothing yet, and holds no person's decisions.
-    state = join_interim(state)
+    # What was said while approvals were open comes behind the results of their step.
+    interim = tuple(copy_with(each, is_over=True) for each in state.interim) if again else ()
+    state = state if again else join_interim(state)
     is_stopped = state.safeguards.finalize() is not None
     limit = state.limit if is_stopped else None
     notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None
@@ -233,6 +235,7 @@ def _begin_anew(
         phase=_phase(state, waits_for, is_last=limit is not None),
         inbox=_copy_messages(state),
         taken=state.taken,
+        interim=interim,
         sender=state.sender,
         askers=state.askers,
         new=tuple(message for message in state.new if message != notice),

@@ -98,12 +98,15 @@ def open_turn(run: RunState, message_ids: Sequence[str] = ()) -> RunState:
     )
 
 
-def join_turn(run: RunState, message_ids: Sequence[str] = ()) -> tuple[RunState, list[str]]:
+def join_turn(
+    run: RunState, message_ids: Sequence[str] = (), *, before_step: bool = False
+) -> tuple[RunState, list[str]]:
     """Return the state with the messages that steer the present turn, and their ids.
 
-    They join the turn before its next plan, behind those that were answered while approvals were open.
+    They join the turn before its next plan, behind those that were answered while approvals were open. Before a step that
+    a fork carries out again, the latter stay behind the results of that step.
     """
-    run = join_interim(run)
+    run = run if before_step else join_interim(run)
     inbox, steers = (
         run.inbox.taking(message_ids) if message_ids else run.inbox.steering(partial(_may_join, run))
     )
