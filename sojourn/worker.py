@@ -34,6 +34,7 @@ from sojourn.serving.hardening.loop_guard import SIGNALS, Stop, end_quietly, new
 from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.lost_workers import FirstTime
 from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
+from sojourn.serving.health import WorkerHealth
 from sojourn.serving.run_cache import CachedRuns, PresentRuns
 from sojourn.telemetry import missing_interceptors
 
@@ -286,7 +287,13 @@ def _fetch_limit(client: temporalio.client.Client) -> int:
     return MAX_FETCHED if client.data_converter.external_storage else 1
 
 
-def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
+def serve(
+    app: Served,
+    *,
+    task_queue: str | None = None,
+    metrics_port: str | None = None,
+    health_port: str | None = None,
+) -> None:
     """Serve until SIGTERM or Ctrl-C, then drain, and configure the logs before.
 
     Raises:
@@ -296,7 +303,9 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
     configure_logs()
     try:
         run_guarded(
-            lambda stop: serve_forever(app, task_queue=task_queue, metrics_port=metrics_port, stop=stop),
+            lambda stop: serve_forever(
+                app, task_queue=task_queue, metrics_port=metrics_port, health_port=health_port, stop=stop
+            ),
             drain=DRAIN,
             new_loop=asyncio.new_event_loop if settings.event_loop() == "asyncio" else new_event_loop,
         )
@@ -309,6 +318,7 @@ async def serve_forever(
     *,
     task_queue: str | None = None,
     metrics_port: str | None = None,
+    health_port: str | None = None,
     stop: Stop | None = None,
 ) -> None:
     """Wait for a server, serve until SIGTERM or SIGINT, then drain.
@@ -319,19 +329,23 @@ async def serve_forever(
         app: The app to serve.
         task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
         metrics_port: The port, or address and port, of the SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.
+        health_port: The port, or address and port, of the health probe; `SOJOURN_HEALTH_PORT`, else none.
         stop: The request to stop, in place of the two signals.
 
     Raises:
-        DefinitionError: A setting is invalid, or another process listens on the metrics port.
+        DefinitionError: A setting is invalid, or a port cannot be served.
     """
     options = settings.connect_options()
-    at = settings.metrics_port(metrics_port)
+    at = settings.metrics_address(metrics_port)
     options["runtime"] = runtime_with_metrics(at) if at else logging_runtime()
-    stop = stop or _stop_at_signals()
+    probed_at = settings.health_address(health_port)
+    stop, health = stop or _stop_at_signals(), WorkerHealth()
     try:
-        client = await _connect(options, stop.asked)
-        if client is not None:
-            await _serve(Worker(app, client, task_queue=task_queue), app, client, stop.asked)
+        async with health.served(probed_at):
+            health.client = client = await _connect(options, stop.asked)
+            if client is not None:
+                worker = Worker(app, client, task_queue=task_queue)
+                await _serve(worker, app, client, stop.asked, health)
     except asyncio.CancelledError:
         if not stop.at_once:
             raise
@@ -345,12 +359,16 @@ def _stop_at_signals() -> Stop:
     return stop
 
 
-async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, stop: asyncio.Event) -> None:
+async def _serve(
+    worker: Worker, app: Served, client: temporalio.client.Client, stop: asyncio.Event, health: WorkerHealth
+) -> None:
+    health.state = "opening"
     running = asyncio.create_task(worker.run())
     stopping = asyncio.create_task(stop.wait())
     ready = asyncio.create_task(worker.ready())
     await asyncio.wait({running, stopping, ready}, return_when=asyncio.FIRST_COMPLETED)
     if not ready.cancel():
+        health.state = "polling"
         _log.info(
             "worker_ready",
             task_queue=worker.task_queue,
@@ -361,6 +379,7 @@ async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, 
         )
     await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not running.done():
+        health.state = "draining"
         _log.info("worker_draining", at_most_seconds=DRAIN.total_seconds())
         await worker.shutdown()
     stopping.cancel()

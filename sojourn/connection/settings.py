@@ -23,9 +23,10 @@ __all__ = [
     "connect_options",
     "event_loop",
     "grpc_compression",
+    "health_address",
     "live",
     "local_port",
-    "metrics_port",
+    "metrics_address",
     "public_url",
     "requires_encryption",
     "task_queue",
@@ -113,9 +114,32 @@ def _brief(error: Exception) -> str:
     return " ".join(" ".join(lines).split())[:200]
 
 
-def metrics_port(explicit: str | None = None) -> str | None:
-    """Return the address for the Temporal SDK's own metrics, or None."""
-    return explicit or os.environ.get("SOJOURN_METRICS_PORT") or None
+def metrics_address(explicit: str | None = None) -> str | None:
+    """Return the address and port of the Temporal SDK's own metrics, or None."""
+    return _listening("metrics", 9464, explicit or os.environ.get("SOJOURN_METRICS_PORT"))
+
+
+def health_address(explicit: str | None = None) -> str | None:
+    """Return the address and port of a worker's health probe, or None."""
+    return _listening("health", 8461, explicit or os.environ.get("SOJOURN_HEALTH_PORT"))
+
+
+def _listening(purpose: str, example: int, text: str | None) -> str | None:
+    """Return the address and port to listen at, by default on loopback."""
+    if not text:
+        return None
+    host, _, port = text.strip().rpartition(":")
+    if not (
+        port.isascii()
+        and port.isdigit()
+        and len(port) <= len(str(_LAST_PORT))
+        and 0 < int(port) <= _LAST_PORT
+    ):
+        raise DefinitionError(
+            f"{purpose} port {text[:100]!a} is neither a port, such as {example}, nor an address and a port, such as "
+            f"0.0.0.0:{example}"
+        )
+    return f"{host or '127.0.0.1'}:{port}"
 
 
 def live() -> str | None:

@@ -137,21 +137,15 @@ def stop_core_logging() -> None:
     gc.collect()
 
 
-def runtime_with_metrics(at: str) -> Runtime:
-    """Return a runtime that serves metrics at a port, or an address and a port.
+def runtime_with_metrics(address: str) -> Runtime:
+    """Return a runtime that serves metrics at an address and a port.
 
     If another process listens there, a warning says so, and the runtime serves none: a worker that drains holds its
     port for a while, and the one that replaces it must not fail for it.
 
     Raises:
-        DefinitionError: `at` has no valid port, or is no address of this machine.
+        DefinitionError: The address is none of this machine.
     """
-    host, _, port = at.strip().rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        raise DefinitionError(
-            f"metrics port {at!r} is neither a port, such as 9464, nor an address and a port, such as 0.0.0.0:9464"
-        )
-    address = f"{host or '127.0.0.1'}:{port}"
     try:
         metrics = PrometheusConfig(bind_address=address)
         return Runtime(telemetry=TelemetryConfig(logging=core_logging(), metrics=metrics))

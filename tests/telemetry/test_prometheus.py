@@ -1,25 +1,27 @@
-"""The Temporal SDK's own metrics are served to Prometheus on a port."""
+"""The ports of `sojourn worker`: the Temporal SDK's own metrics for Prometheus, and the health probe."""
 
+import json
 import socket
 import urllib.request
 
 import pytest
 
-from sojourn.errors import DefinitionError
-from sojourn.logs.temporal import runtime_with_metrics
 from sojourn.server.ports import pick
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])
-async def test_the_port_answers(desk, by):
-    """A worker with `--metrics-port` or `SOJOURN_METRICS_PORT` serves metrics in Prometheus' format on 127.0.0.1."""
+async def test_the_ports_answer(desk, by):
+    """A worker with the options, or the variables, serves metrics in Prometheus' format, and its health, on 127.0.0.1."""
     port = str(pick(0, 0))
+    health = str(pick(0, 0))
     command = ("-m", "sojourn", "worker", "traced_app:app")
     if by == "option":
-        await desk.worker(*command, "--metrics-port", port)
+        await desk.worker(*command, "--metrics-port", port, "--health-port", health)
     else:
-        await desk.worker(*command, SOJOURN_METRICS_PORT=port)
+        await desk.worker(*command, SOJOURN_METRICS_PORT=port, SOJOURN_HEALTH_PORT=health)
     await desk.run("desk.clerk")
+    with urllib.request.urlopen(f"http://127.0.0.1:{health}/ready") as answer:
+        assert json.load(answer) == {"state": "polling"}
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         lines = answer.read().decode().splitlines()
     assert any(line.startswith("temporal_workflow_completed") for line in lines)
@@ -50,11 +52,3 @@ async def test_an_address_of_another_machine_is_refused(desk):
     assert f"metrics cannot be served at {at}" in log
     assert "SOJOURN_METRICS_PORT" in log
     assert "Traceback" not in log
-
-
-def test_an_invalid_port_is_refused(subtests: pytest.Subtests) -> None:
-    """A setting without a valid port is refused with an example of a valid one."""
-    rows = ["", "x", "0", "65536", "-1", "localhost:", "1.2.3.4:http"]
-    for at in rows:
-        with subtests.test(at=at), pytest.raises(DefinitionError, match=r"such as 9464"):
-            runtime_with_metrics(at)

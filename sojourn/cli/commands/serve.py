@@ -280,6 +280,14 @@ def worker(
             help="Serve the Temporal SDK's metrics for Prometheus. Default: SOJOURN_METRICS_PORT, else off.",
         ),
     ] = None,
+    health_port: Annotated[
+        str | None,
+        typer.Option(
+            "--health-port",
+            metavar="[HOST:]PORT",
+            help="Answer at /live and /ready for supervisors. Default: SOJOURN_HEALTH_PORT, else off.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Log JSON, one object a line, on a terminal too.")
     ] = False,
@@ -294,5 +302,5 @@ def worker(
     if as_json:
         os.environ["SOJOURN_LOG_FORMAT"] = "json"
     app = load_worker_app(target)
-    serve(app, task_queue=queue_for(app, target), metrics_port=metrics_port)
+    serve(app, task_queue=queue_for(app, target), metrics_port=metrics_port, health_port=health_port)
     return OK
