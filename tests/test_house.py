@@ -17,7 +17,18 @@ from tests.layers import MISPLACED
 
 ROOT = Path(__file__).parents[1]
 
-FOLDERS = {".ci", "activities", "bench", "docs", "planners", "sojourn", "tests", "toolsets", "workflows"}
+FOLDERS = {
+    ".ci",
+    "activities",
+    "bench",
+    "deploy",
+    "docs",
+    "planners",
+    "sojourn",
+    "tests",
+    "toolsets",
+    "workflows",
+}
 CODE = {"activities", "sojourn", "workflows"}
 PLAIN_FILES = {
     "CHANGELOG.md",
