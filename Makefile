@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house docs wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house docs wheel lock sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -84,9 +84,18 @@ docs: $(READY) ## Build the documentation as a site in build/site; ARGS=serve sh
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
 
+EXTRAS := --extra server --extra mcp --extra models --extra pictures --extra otlp --extra redis --extra s3 --extra gcs --extra http
+COMPILE = $(BIN)/uv pip compile pyproject.toml $(EXTRAS) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
+
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
-	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra pictures --extra otlp --extra redis --extra s3 --extra gcs --extra http --group dev --group docs --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
+	$(COMPILE) --group dev --group docs --output-file constraints.txt $(ARGS)
+
+sbom: $(READY) ## Write build/sbom.json: a bill of materials (CycloneDX) of Sojourn with every extra, as pinned
+	@mkdir -p build
+	$(COMPILE) --constraint constraints.txt --no-annotate --output-file build/sbom.txt
+	@$(BIN)/uv venv --quiet --allow-existing .venv/sbom
+	$(BIN)/uv pip install --quiet --python .venv/sbom --group sbom
+	.venv/sbom/bin/cyclonedx-py requirements build/sbom.txt --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json
 
 clean: ## Remove what the other targets made, .venv included
 	rm -rf .venv .sojourn build dist htmlcov .coverage* .*_cache .hypothesis

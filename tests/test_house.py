@@ -221,6 +221,13 @@ def test_every_requirement_is_pinned() -> None:
     ] == [], "run `make lock`"
 
 
+def test_every_extra_is_pinned() -> None:
+    """`make lock` and `make sbom` name each extra of pyproject.toml, so that no dependency of one is missing."""
+    (named,) = re.findall(r"^EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {each.strip() for each in named.split("--extra ") if each} == set(extras)
+
+
 def test_every_pin_has_a_hash() -> None:
     """Each pin of constraints.txt has a SHA-256 hash, by which the download is checked."""
     entries = (ROOT / "constraints.txt").read_text().replace("\\\n", "").splitlines()
