@@ -75,6 +75,12 @@ async def test_every_metric_and_label_is_exported(desk, temporal_address, status
     await status_when(asking, lambda status: status.awaits)
     await asking.answer(None, "that one")
     await desk.until(lambda: desk.points("sojourn.await.duration"))
+    await desk.client.start("desk.lost", "go")
+    await desk.until(
+        lambda: (
+            ("failed", "IndexError") in desk.count("sojourn.runs.ended", "sojourn.run.status", "error.type")
+        )
+    )
     stuck = await desk.client.temporal.start_workflow(
         "NoSuchWorkflow", id=f"stuck-{port}", task_queue=desk.client.task_queue
     )
@@ -87,7 +93,9 @@ async def test_every_metric_and_label_is_exported(desk, temporal_address, status
     await stuck.terminate()
     await asking.cancel()
     await wire.cut()
-    await desk.until(lambda: "temporal_long_request_failure" in exported())
+    await desk.until(
+        lambda: exported().keys() >= {"temporal_request_failure", "temporal_long_request_failure"}
+    )
     wire.mend()
     served = Metrics()
     served.requests["GET", "/v1/runs", 200] += 1

@@ -135,4 +135,5 @@ asker = Agent(
     uses=[notes, depot],
     policy=RunPolicy(interrupts_allowed=True),
 )
-app = App(agents=[clerk, helper, slowly, asker], allow_loosening=True)
+lost = Agent("desk.lost", planner=steps())  # its first plan raises IndexError
+app = App(agents=[clerk, helper, slowly, asker, lost], allow_loosening=True)
