@@ -262,7 +262,7 @@ class WaitView(_Shape):
     stop_asking: str = ""
     """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
     on_message: str = ""
-    """What becomes of a message of the user: it waits (`wait`), is answered at once (`answer`), or denies the call, as the reason (`deny`)."""
+    """What becomes of a message of the user: it waits (`wait`), is answered at once (`answer`), or denies the call, as the reason (`deny`). Always `wait` for a call of a child run, which no message reaches."""
     form: dict[str, Any] | None = None
     """JSON Schema of an answer by field; null if the answer is a text."""
     missing_fields: list[str] = []
@@ -300,6 +300,11 @@ class WaitView(_Shape):
     def takes_words(self) -> bool:
         """Whether a person answers it by a text or a form, and does not decide on a call."""
         return self.is_for_people and self.call is None
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether a message of the user is answered while the call waits, or denies it."""
+        return self.on_message in ("answer", "deny")
 
     @property
     def may_be_declined(self) -> bool:
@@ -439,6 +444,9 @@ def wait_view(
     context: WaitContext | None = None,
 ) -> WaitView:
     """Describe a wait."""
+    fields = _FIELDS[type(wait)](wait)
+    if wait.kind == "approval" and "/" in run_id:  # of a child run
+        fields["on_message"] = "wait"
     return WaitView(
         run_id=run_id,
         await_id=wait.id,
@@ -453,7 +461,7 @@ def wait_view(
         context=context,
         wait=wait,
         attachments=_attachments(wait, run_id) if isinstance(wait, AwaitConfirmation) else [],
-        **_FIELDS[type(wait)](wait),
+        **fields,
     )
 
 

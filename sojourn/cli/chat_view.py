@@ -60,8 +60,8 @@ class ChatBar:
 
     def _asking(self, wait: WaitView) -> str:
         does = "decides it: y, n or a" if wait.kind == "approval" else "answers it"
-        if wait.on_message == "answer":
-            does += ", and any other is a message"
+        if wait.takes_messages:
+            does += ", and any other " + ("denies it" if wait.on_message == "deny" else "is a message")
         others = len(self._waits(for_people=True)) - 1
         more = f" · {others} more {'waits' if others == 1 else 'wait'} after it" if others else ""
         return f" {wait.kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"

@@ -113,6 +113,15 @@ def test_the_waits_of_a_status() -> None:
     assert [wait["kind"] for wait in shown["child_awaits"]["r/c9"]] == ["approval"]
 
 
+@pytest.mark.parametrize("rule", ["wait", "answer", "deny"])
+def test_a_message_reaches_no_call_of_a_child_run(rule: str) -> None:
+    """The view of such a call says that a message waits, whatever its policy says."""
+    wait = APPROVAL.model_copy(update={"on_message": rule})
+    views = [wait_view(wait, run_id) for run_id in ("r", "r/c1", "r/c1/c2")]
+    assert [view.on_message for view in views] == [rule, "wait", "wait"]
+    assert [view.takes_messages for view in views] == [rule != "wait", False, False]
+
+
 def test_who_may_answer() -> None:
     """A user answers questions, an approver decides, and the principal that asked for a call under four eyes may deny it only."""
     ana = Principal(subject="ana", roles=["user", "approver"])

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall
+from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
 from sojourn.answers import wait_view
 from sojourn.cli.chat_view import ChatBar
 from sojourn.contracts.event import EVENT_CLASSES, Event
@@ -52,6 +52,22 @@ def test_a_question_is_not_asked_again_after_its_answer_was_sent():
     assert waiting.bar.first_wait is not None
     waiting.bar.forget(waiting.bar.first_wait)
     assert (waiting.bar.first_wait, waiting.bar.prompt) == (None, "> ")
+
+
+def test_a_message_reaches_no_call_of_a_child_run():
+    """Only for a call of the conversation itself the bar says what any other line does."""
+
+    def bar(rule: str, **about: object) -> str:
+        call = AwaitConfirmation(id="c", tool_call_id="c1", tool="a.pay", on_message=rule)
+        return Conversation(event("await_confirmation", confirmation=call, **about)).bar.text.split(" · ")[0]
+
+    decides = " approval: your next line decides it: y, n or a"
+    assert [bar(rule) for rule in ("wait", "answer", "deny")] == [
+        decides,
+        f"{decides}, and any other is a message",
+        f"{decides}, and any other denies it",
+    ]
+    assert {bar(rule, **BELOW) for rule in ("wait", "answer", "deny")} == {decides}
 
 
 def test_results_from_outside_are_waited_for():

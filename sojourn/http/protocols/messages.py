@@ -337,23 +337,20 @@ async def _answer_open(
     for opened, view in named or views:
         may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)
         if view.call and not may_decide:
-            return (
-                None
-                if queues or _is_message(view, run_id, message.text)
-                else ReplyToken(run_id, opened.before)
-            )
+            is_message = queues or _is_message(view, message.text)
+            return None if is_message else ReplyToken(run_id, opened.before)
         await _submit(service, asking, view, message, run_id)
         return ReplyToken(run_id, opened.after)
     return None
 
 
-def _is_message(view: WaitView, run_id: str, text: str) -> bool:
+def _is_message(view: WaitView, text: str) -> bool:
     """Return whether a text while a call waits is a message to the run.
 
     The run answers it, or lets it deny the call.
     """
     verdict = read_verdict(text)
-    if view.run_id != run_id or verdict.code or verdict.is_approved:
+    if verdict.code or verdict.is_approved:
         return False
     return view.on_message == "deny" or (view.on_message == "answer" and not verdict.is_plain)
 
@@ -402,11 +399,13 @@ async def answer_reply(
         return None
     verdict = read_verdict(message.text)
     names_another = view.call is not None and verdict.code not in ("", view.ref.code)
-    is_message = view.on_message == "answer" and _is_message(view, previous.run_id, message.text)
+    is_message = view.on_message == "answer" and _is_message(view, message.text)
     if is_message and (await run.status()).conversation:
         return None
-    is_bare = view.call is not None and not verdict.code and shown is None
-    is_perhaps_another = is_bare and view.on_message == "answer" and reply.has_other_decision
+    is_bare = not verdict.code and shown is None
+    # By the record's rule, since a reply may have held a message for the call of a child run too.
+    may_be_held = view.call is not None and view.call.on_message == "answer"
+    is_perhaps_another = is_bare and may_be_held and reply.has_other_decision
     is_not_shown = shown is not None and not _ends_with(shown, chat_prompt(view))
     if names_another or is_perhaps_another or is_not_shown:
         return previous

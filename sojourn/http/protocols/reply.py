@@ -417,8 +417,7 @@ async def _find_held(service: Service, reply: AgentReply) -> list[WaitView] | No
     except SojournError:  # the events tell what follows
         return None
     views = [view for view in open_waits(status) if view.is_for_people]
-    answers = any(view.on_message == "answer" and view.run_id == status.run_id for view in views)
-    if not (answers and is_blocked(status)):
+    if not (any(view.on_message == "answer" for view in views) and is_blocked(status)):
         return None
     return views if status.queued or reply.turn_id else []
 
