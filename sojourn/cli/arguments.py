@@ -21,6 +21,7 @@ __all__ = [
     "MAX_READ",
     "answerer",
     "decode",
+    "find_last_message",
     "parse_agent",
     "parse_conversation",
     "parse_duration",
@@ -227,6 +228,18 @@ def parse_conversation(name: str, who: str | None) -> "Callable[[Client], Sessio
             exit_code=USAGE,
         )
     return lambda client: client.session(agent_id, session_id, principal=principal)
+
+
+async def find_last_message(session: "Session", who: str | None) -> tuple[str, int]:
+    """Return the id of the user's last message, and how often the conversation has branched."""
+    from sojourn.client.session import last_message
+
+    timeline = await session.timeline()
+    if message_id := last_message(timeline, who):
+        return message_id, timeline.branches
+    run_id = session.run.id
+    why = f"no message of yours alone opened the last turn of {run_id}, or others wait"
+    raise CommandError(f"{why}; `sojourn send … TEXT --edit ID` names the one to replace", run_id=run_id)
 
 
 def parse_principal(

@@ -15,6 +15,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from sojourn.answers import Decision, WaitView, open_waits, parse_answer, submit
+from sojourn.cli.arguments import find_last_message
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.follow import code_of, ends_turn
@@ -24,7 +25,6 @@ from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
-from sojourn.client.session import last_message
 from sojourn.errors import InvalidInput, RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.values.text import count_noun
@@ -220,8 +220,7 @@ class TerminalChat:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, wait: WaitView, line: str) -> None:
-        takes = wait.on_message in ("answer", "deny") and wait.run_id == self._session.run.id
-        if wait.call and takes and decision_in(line) is None and not is_full(line):
+        if wait.takes_messages and decision_in(line) is None and not is_full(line):
             await self._send(line)  # the run answers it, or denies the call with it as the reason
             return
         given = self._decision(wait, line) if wait.call else parse_answer(wait, line)
@@ -261,17 +260,9 @@ class TerminalChat:
         await self._go_back(None)
 
     async def _go_back(self, text: str | None) -> None:
-        with contextlib.suppress(RunNotFound):
-            timeline = await self._session.timeline()
-            if message_id := last_message(timeline, self._by):
-                self._view.typed.add(message_id)
-                number = timeline.branches
-                await self._session.edit(message_id, text, by=self._by, branches=number, keep_files=True)
-                return
-        print(
-            "no message of yours alone opened the last turn, or others wait; "
-            "`sojourn send … TEXT --edit ID` names the one it replaces"
-        )
+        message_id, number = await find_last_message(self._session, self._by)
+        self._view.typed.add(message_id)
+        await self._session.edit(message_id, text, by=self._by, branches=number, keep_files=True)
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

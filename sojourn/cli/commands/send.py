@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sojourn.cli.arguments import parse_conversation, read_text
+from sojourn.cli.arguments import find_last_message, parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
 from sojourn.cli.options import By, Files, Json, Patient, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from sojourn.client.client import Client
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
@@ -89,7 +86,10 @@ def send(
     async def main(client: "Client") -> int:
         talk = found(client)
         if retry or edit:
-            turn = await _go_back(talk, edit, words, who, files or ())
+            replaced, number = (edit, None) if edit else await find_last_message(talk, who)
+            turn = await talk.edit(
+                replaced, words, by=who, attachments=files or (), branches=number, keep_files=True
+            )
         else:
             turn = await talk.send(
                 words or "", message_id=message_id, mode=cast("Mode", mode), by=who, attachments=files or ()
@@ -180,24 +180,6 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
         return print_done("closed", talk.run.id, as_json=as_json, by=who)
 
     return with_client(main)
-
-
-async def _go_back(
-    talk: "Session", message_id: str | None, text: str | None, by: str | None, files: "Sequence[Path]"
-) -> "SessionTurn":
-    """Edit a message, or have the last one answered again."""
-    from sojourn.client.session import last_message
-
-    number: int | None = None
-    if message_id is None:
-        timeline = await talk.timeline()
-        message_id, number = last_message(timeline, by), timeline.branches
-    if message_id is None:
-        raise CommandError(
-            f"no message of yours alone opened the last turn of {talk.run.id}, or others wait; `--edit ID` names one",
-            run_id=talk.run.id,
-        )
-    return await talk.edit(message_id, text, by=by, attachments=files, branches=number, keep_files=True)
 
 
 def _print(session: "Session", turn: "SessionTurn", *, as_json: bool) -> None:

@@ -354,6 +354,26 @@ async def test_a_line_that_is_no_decision_is_answered_while_an_approval_is_open(
     await terminal.end()
 
 
+async def test_the_last_message_is_answered_again(desk, command):
+    """By `/retry`, `/edit` and `send --retry`, which all mean the user's own last message, and say so if there is none."""
+    send = ("send", desk.words[1], "--retry", "--wait")
+    terminal = await desk.terminal("--by", "ana")
+    terminal.type("hello\r")
+    await terminal.shows("= 1: hello")
+    terminal.type("/edit bye\r")
+    await terminal.shows("= 1: bye")
+    again = await command(*send, "--by", "ana", env=desk.env)
+    assert (again.code, again.out) == (0, "1: bye\n"), again.err
+    other = await command(*send, "--by", "bo", env=desk.env)
+    why = f"no message of yours alone opened the last turn of {desk.session.run.id}"
+    assert (other.code, why in other.err) == (1, True), other.err
+    await (await desk.session.send("mine", by="bo")).result()
+    terminal.type("/retry\r")
+    await terminal.shows("no message of yours alone")
+    terminal.type("\x04")
+    await terminal.end()
+
+
 @pytest.mark.usefixtures("processes")
 async def test_a_turn_of_a_message_that_waited_says_which(desk):
     """A message that was typed, or sent by somebody else, while another turn ran is named on one line as its own turn begins."""
