@@ -22,7 +22,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.attachments import Attachments, RunAttachments, fork_origins, runs_read_by
+from sojourn.attachments import Attachments
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.contracts.attachment import AttachmentRecord
@@ -184,8 +184,7 @@ class PlanActivity:
     def _file_reader(self, run_id: str, origin: str) -> AttachmentReader:
         async def read(file: AttachmentRecord) -> bytes:
             stored = Attachments(activity.client(), storage_of(self._app))
-            origins = fork_origins(activity.client(), run_id, origin)
-            return await RunAttachments(stored, runs_read_by(run_id, origin), origins).read(file)
+            return await stored.read_by(run_id, origin).read(file)
 
         return read
 

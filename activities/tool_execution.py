@@ -20,14 +20,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.attachments import (
-    Attachments,
-    CallAttachments,
-    RunAttachments,
-    fork_origins,
-    runs_read_by,
-    with_files_attached,
-)
+from sojourn.attachments import Attachments, CallAttachments, with_files_attached
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
@@ -259,9 +252,7 @@ class ToolExecution:
     def _prepared(self, call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         if not self._spec.attachments:
             return self._tool.prepare(call.payload, call, meta)
-        run_id, origin = self._info.workflow_id or "", self._task.key_run_id
-        origins = fork_origins(activity.client(), run_id, origin)
-        source = RunAttachments(self._stored, runs_read_by(run_id, origin), origins)
+        source = self._stored.read_by(self._info.workflow_id or "", self._task.key_run_id)
         with offering_attachments(self._task.attachments, source) as offered:
             known = {"known_attachments": [*offered.values()]}
             return self._tool.prepare(call.payload, call, meta.model_copy(update=known))

@@ -166,6 +166,18 @@ class Attachments:
         self._storage = storage
         self.limits = limits or AttachmentLimits()
 
+    def read_by(self, run_id: str, origin: str) -> "RunAttachments":
+        """Return what reads the files of a run, and those of its first origin and of the forks between.
+
+        Args:
+            run_id: The run.
+            origin: The first origin of a fork, whose id is in the keys of its calls; empty for other runs.
+        """
+        if not origin:
+            return RunAttachments(self, runs_read_by(run_id))
+        runs = runs_read_by(run_id) | runs_read_by(origin)
+        return RunAttachments(self, runs, fork_origins(self._client, run_id))
+
     @property
     def _driver(self) -> StorageDriver:
         if self._storage is None:
@@ -460,27 +472,24 @@ def is_schedule(owner: str) -> bool:
     return owner.endswith(_OF_SCHEDULE)
 
 
-def runs_read_by(run_id: str, origin: str = "") -> set[str]:
-    """Return the runs whose files a run reads.
+def runs_read_by(run_id: str) -> set[str]:
+    """Return the runs whose files a run reads, unless it is a fork, which reads more.
 
-    They are itself, the runs above it, the schedule that started it, and those of a fork's origin.
+    They are itself, the runs above it, and the schedule that started it.
     """
     own = run_id.split("/")
     above = {"/".join(own[: count + 1]) for count in range(len(own))}
     if scheduled := _SCHEDULED.match(own[0]):
         above.add(owner_of_schedule(scheduled[1]))
-    return above | (runs_read_by(origin) if origin else set())
+    return above
 
 
 MAX_ORIGINS = 50
 """Most forks between a fork and the run whose files it reads."""
 
 
-def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
-    """Return how to find the runs between a fork and its first origin.
-
-    None for a run that is no fork.
-    """
+def fork_origins(client: Client, run_id: str) -> Origins:
+    """Return how to find the runs between a fork and its first origin."""
 
     async def find() -> Collection[str]:
         found, above = set[str](), run_id.partition("/")[0]
@@ -497,7 +506,7 @@ def fork_origins(client: Client, run_id: str, origin: str) -> Origins | None:
             found |= runs_read_by(above)
         return found
 
-    return find if origin else None
+    return find
 
 
 def guessed_type(name: str) -> str:
