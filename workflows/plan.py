@@ -20,7 +20,7 @@ from sojourn.contracts.wire_names import PLAN
 from sojourn.converter.failures import failure_of
 from sojourn.core.payload.memory import task_fields
 from sojourn.core.run import outcomes
-from sojourn.core.run.outcomes import correct_usage, plan_fault, unusable_plan
+from sojourn.core.run.outcomes import MAX_FAULTS, correct_usage, plan_fault, unusable_plan
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
@@ -53,9 +53,6 @@ Three deploys during one activity use up three attempts.
 """
 
 _PLAN: Any = OrUndecodable(PlanOutcome)
-
-MAX_FAULTS = 2
-"""Planner faults in a row that are corrected. The next one ends the run."""
 
 
 async def request_plan(task: PlanTask, summary: str) -> PlanOutcome | Undecodable:

@@ -16,16 +16,12 @@ from sojourn.values.wire import size_of
 
 __all__ = [
     "APPROVAL_OPEN",
-    "MAX_FAULTS",
     "InterimAnswer",
     "answering",
     "has_room",
     "interim_input",
     "interim_messages",
 ]
-
-MAX_FAULTS = 2
-"""Faulty answers to a message that are corrected. After the next one, the turn's next plan reads the message."""
 
 MAX_ANSWERS = 50
 """Most messages that are answered while one step waits. Later ones wait for their turn."""

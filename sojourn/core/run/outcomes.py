@@ -27,6 +27,7 @@ from sojourn.values.undecodable import Undecodable
 from sojourn.values.wire import MAX_FORMS_BYTES
 
 __all__ = [
+    "MAX_FAULTS",
     "attach_call",
     "attempt_failure_result",
     "awaits_approval",
@@ -53,6 +54,12 @@ __all__ = [
     "unusable_result",
     "with_edit",
 ]
+
+MAX_FAULTS = 2
+"""Faulty plans in a row that the planner corrects.
+
+The next one ends the run. If it was to answer a message while approvals are open, the turn's next plan reads the message.
+"""
 
 
 def attach_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResult:

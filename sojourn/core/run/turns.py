@@ -18,14 +18,14 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import SentMessage
-from sojourn.core.run.interim import MAX_FAULTS, InterimAnswer, answering, has_room, interim_messages
+from sojourn.core.run.interim import InterimAnswer, answering, has_room, interim_messages
 from sojourn.core.run.limits import (
     IDLE_TIMEOUT,
     limit_error,
     session_end,
     used_up_limit,
 )
-from sojourn.core.run.outcomes import correct_usage
+from sojourn.core.run.outcomes import MAX_FAULTS, correct_usage
 from sojourn.core.run.run_input import (
     MAX_VIEWERS,
     mark_of,

@@ -15,11 +15,11 @@ from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.interim import (
     MAX_ANSWERS,
     MAX_BYTES,
-    MAX_FAULTS,
     InterimAnswer,
     answering,
     interim_input,
 )
+from sojourn.core.run.outcomes import MAX_FAULTS
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime
 from sojourn.core.run.turns import (
