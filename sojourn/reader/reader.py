@@ -315,12 +315,17 @@ class Reader:
     async def find_stuck(self, selection: Selection, labels: Mapping[str, str] | None = None) -> StuckRuns:
         """Return which of the newest runs at work are stuck, at most 10 s old.
 
-        With labels, it returns only those that were started with all of them.
+        With labels, it returns only those that were started with all of them. A search for a text checks no run again that was checked
+        for the same selection without it, so what it returns is at most 20 s old.
         """
 
         async def read() -> StuckRuns:
+            known = self._stuck.peek(replace(selection, text="")) if selection.text else None
+            known = known or StuckRuns([], {})
+            checked = {run.run_id for run in known.runs}
             page = await self.runs(replace(selection, status=AT_WORK), most=MAX_CHECKED)
-            why = await find_stuck(self.client, [run.run_id for run in page.runs])
+            others = [run.run_id for run in page.runs if run.run_id not in checked]
+            why = {**known.why, **await find_stuck(self.client, others)}
             return StuckRuns(page.runs, why, is_whole=page.cursor is None)
 
         found = await self._stuck.get(selection, read)
