@@ -3,8 +3,8 @@
 A timeline has messages, plans, calls, waits, notes and ends, grouped in turns. It also has the open
 waits, the decisions, and the delivery under each message id.
 
-The package is pure, and imports only contracts and core. Begin with `Timeline`. `TimelineTree`
-covers child runs too.
+The package is pure, and imports only contracts and core. Begin with `TimelineState`, which is what
+readers have of a `Timeline`. `TimelineTree` covers child runs too.
 """
 
 from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
@@ -12,11 +12,11 @@ from sojourn.core.run.set_aside import requests_by_message as requests_by_messag
 from sojourn.timeline.compare import EntryPair as EntryPair
 from sojourn.timeline.compare import compare_entries as compare_entries
 from sojourn.timeline.compare import entries_after_fork as entries_after_fork
-from sojourn.timeline.entries import Attempt as Attempt
+from sojourn.timeline.draft import Attempt as Attempt
+from sojourn.timeline.draft import Draft as Draft
 from sojourn.timeline.entries import Call as Call
 from sojourn.timeline.entries import ChangeKind as ChangeKind
 from sojourn.timeline.entries import Delivery as Delivery
-from sojourn.timeline.entries import Draft as Draft
 from sojourn.timeline.entries import End as End
 from sojourn.timeline.entries import Entry as Entry
 from sojourn.timeline.entries import EntryChange as EntryChange
@@ -41,7 +41,7 @@ from sojourn.timeline.folds import CallFold as CallFold
 from sojourn.timeline.folds import Row as Row
 from sojourn.timeline.folds import fold_calls as fold_calls
 from sojourn.timeline.one_branch import events_of_branch as events_of_branch
-from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
+from sojourn.timeline.state import MOST_ENTRIES as MOST_ENTRIES
 from sojourn.timeline.timeline import Timeline as Timeline
 from sojourn.timeline.tree import TimelineTree as TimelineTree
 

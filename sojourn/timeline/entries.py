@@ -41,13 +41,12 @@ from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult,
 from sojourn.core.awaits.disclosure import disclose_changes
 from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 from sojourn.core.run.state import INTERRUPTED
+from sojourn.timeline.draft import Attempt, Draft
 
 __all__ = [
-    "Attempt",
     "Call",
     "ChangeKind",
     "Delivery",
-    "Draft",
     "End",
     "Entry",
     "EntryChange",
@@ -186,34 +185,6 @@ class UserMessage(Entry):
     """Whether a turn has taken it."""
     is_behind: bool = False
     """Whether a turn was under way, or another message waited, when it was accepted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An attempt after a failed one."""
-
-    number: int
-    """Number of the attempt, from 2 on."""
-    error: str
-    """Why the attempt before it failed."""
-    due: datetime | None
-    """When it starts; None once it has started."""
-
-
-@dataclass(slots=True)
-class Draft:
-    """Text and calls that the planner is writing now. Only live readers have it."""
-
-    text: str = ""
-    text_start: int = 0
-    """Characters that were cut from the beginning of the text."""
-    thinking: str = ""
-    thinking_start: int = 0
-    """Characters that were cut from the beginning of the thinking."""
-    tools: list[str] = field(default_factory=list[str])
-    """Tools of the calls that it is writing, by index."""
-    retry: Attempt | None = None
-    """The next attempt, while the plan waits for it."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -4,11 +4,9 @@ A child run appears as the call that started it, and has its own timeline. A tim
 entries. The history has the older ones.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from sojourn.contracts import event as events
@@ -18,47 +16,31 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.memory import memory_after
-from sojourn.timeline.branches import TurnIndex, index_turns
+from sojourn.timeline.draft import Attempt, DeltaEvent, Draft
 from sojourn.timeline.entries import (
-    Attempt,
     Call,
-    ChangeKind,
     Delivery,
-    Draft,
     End,
-    Entry,
     EntryChange,
     Note,
     OpenWait,
     Plan,
     RunEnd,
-    TokenUsage,
     TurnEnd,
     UserMessage,
     UserTurn,
     WaitEnd,
     WaitEntry,
 )
+from sojourn.timeline.state import TimelineState
 
-__all__ = ["MOST_ENTRIES", "Timeline"]
-
-MOST_ENTRIES = 400
-"""Default for the number of entries that a timeline keeps."""
+__all__ = ["Timeline"]
 
 MOST_WAITS = 10_000
 """Most open waits, the newest ones."""
 
-MAX_DRAFT = 60_000
-"""Longest draft, in characters.
-
-A longer draft is cut to its last half, so that its beginning changes seldom.
-"""
-
 MAX_ATTEMPTS = 20
 """Most attempts of a call or a plan, the newest ones."""
-
-MAX_DRAFT_TOOLS = 100
-"""Most calls of a draft."""
 
 _OUTSIDE_TURNS = (
     events.ConversationBranchedEvent,
@@ -67,10 +49,7 @@ _OUTSIDE_TURNS = (
     events.TurnStartedEvent,
 )
 _OF_CONVERSATION = (
-    events.ConversationBranchedEvent,
-    events.MessageReceivedEvent,
-    events.MessageWithdrawnEvent,
-    events.TurnStartedEvent,
+    *_OUTSIDE_TURNS,
     events.TurnSteeredEvent,
     events.InterimAnswerEvent,
     events.TurnCompletedEvent,
@@ -81,167 +60,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Timeline:
+class Timeline(TimelineState):
     """Grows with the events of a run."""
-
-    def __init__(  # noqa: PLR0915 - one statement an attribute
-        self,
-        run_id: str,
-        most: int = MOST_ENTRIES,
-        *,
-        most_records: int | None = None,
-        is_conversation: bool = False,
-        memory: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.run_id = run_id
-        self.is_conversation = is_conversation
-        self.version = 0
-        """Grows with every event of the run."""
-        self.last_event_id = self.cursor = ""
-        """The cursor after the last event: its id, unless `feed` was given another one."""
-        self.agent_id = ""
-        self.begun_at: datetime | None = None
-        """When the first event happened."""
-        self.started: events.RunStartedEvent | None = None
-        """The start of the run, if it was among the events."""
-        self.dropped = 0
-        """Entries that are no longer kept."""
-        self.end: End | None = None
-        """How the run ended."""
-        self.is_over = False
-        """Whether no event comes any more."""
-        self.is_paused = False
-        self.spent = TokenUsage()
-        """Usage of the run's plans and calls, as far as the events contain it."""
-        self.memory: Mapping[str, Any] = memory or {}
-        self.turns: list[UserTurn] = []
-        """The turns of a conversation in order, of all its branches; empty for other runs."""
-        self.head: str | None = None
-        """The point after which the next turn begins, as `UserTurn.follows`."""
-        self.branches = 0
-        """How often the conversation went on from an earlier point."""
-        self.branched_in = 0
-        """The version in which it did so last."""
-        self.queued: dict[str, UserMessage] = {}
-        """Messages that no turn has taken, by id."""
-        self.taken: dict[str, str] = {}
-        """By message id: the user turn that took it."""
-        self.open_waits: dict[str, OpenWait] = {}
-        """By the id of the wait, oldest first."""
-        self._waiting: dict[str, Call | WaitEntry] = {}
-        """The entries of the open waits."""
-        self.decisions: deque[WaitEnd] = deque(maxlen=most if most_records is None else most_records)
-        """Waits that were answered, in order."""
-        self.delivered: dict[str, Delivery] = {}
-        """The first accepted message or answer, by message id."""
-        self.last_user_text: str | None = None
-        """Text of the last user message that the planner got; None if its event is not here."""
-        self.last_assistant_text = ""
-        """The planner's last text."""
-        self._most, self._most_records = most, most if most_records is None else most_records
-        self._entries: deque[Entry] = deque()
-        self._changes: list[EntryChange] = []
-        self._calls: dict[str, Call] = {}
-        self._plan: Plan | None = None
-        self._plan_of: dict[str, Plan] = {}
-        """By call id: the plan whose message has the call."""
-        self._before = ""
-        self._plans = 0
-        self._failed: dict[str, Call] = {}
-        """By tool, the last call that failed with a hint and was not repeated yet."""
-        self._indexed: tuple[int, TurnIndex] | None = None
-        """The branches in a version, until its turns change without an event."""
-
-    # Read.
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The last entries, in order."""
-        return list(self._entries)
-
-    def last(self, most: int) -> list[Entry]:
-        """Return the last entries."""
-        return list(islice(self._entries, max(0, len(self._entries) - most), None))
-
-    def changes_since(self, since: int) -> list[Entry]:
-        """Return the entries that were added or changed after a version."""
-        return [entry for entry in self._entries if entry.version > since]
-
-    def call(self, call_id: str) -> Call | None:
-        """Return the call with this id, if it is among the last entries."""
-        return self._calls.get(call_id)
-
-    def plan_of(self, call_id: str) -> Plan | None:
-        """Return the plan whose message has this call, or None if it is not here."""
-        return self._plan_of.get(call_id)
-
-    @property
-    def has_backoff(self) -> bool:
-        """Whether a plan or a call waits for the time of its next attempt."""
-        calls = [call for call in self._calls.values() if call.state == "running"]
-        plans = [self._plan] if self._plan and self._plan.is_open else []
-        return any(each.attempts and each.attempts[-1].due for each in (*plans, *calls))
-
-    @property
-    def plan(self) -> Plan | None:
-        """The last plan."""
-        return self._plan
-
-    @property
-    def calls(self) -> list[Call]:
-        """The calls among the last entries, in order."""
-        return [entry for entry in self._entries if isinstance(entry, Call)]
-
-    @property
-    def turn(self) -> UserTurn | None:
-        """The turn under way in a conversation."""
-        return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
-
-    @property
-    def path(self) -> list[UserTurn]:
-        """The turns of the branch that the conversation is in, in order."""
-        if not self.branches:
-            return self.turns
-        ended_at = self._index.ended_at
-        newest = self.turns[-1] if self.turns else None
-        is_cut = newest is not None and newest.is_over and newest.end is None  # with its run
-        turn, path = self.turn or (newest if is_cut else ended_at.get(self.head or "")), list[UserTurn]()
-        while turn is not None:
-            path.append(turn)
-            turn = ended_at.get(turn.follows or "")
-        return path[::-1]
-
-    def siblings(self, turn: UserTurn) -> list[UserTurn]:
-        """Return the turns that began at the same point as a turn.
-
-        They are in order, and the turn is one of them.
-        """
-        if turn.follows is None or not self.branches:
-            return [turn]
-        return list(self._index.begun_after[turn.follows])
-
-    def tip(self, turn: UserTurn) -> str:
-        """Return the event that ended the newest turn after a turn.
-
-        It is empty while that turn is under way.
-        """
-        return self._index.tips[turn.key]
-
-    @property
-    def _index(self) -> TurnIndex:
-        if self._indexed is None or self._indexed[0] != self.version:
-            self._indexed = self.version, index_turns(self.turns)
-        return self._indexed[1]
-
-    @property
-    def has_start(self) -> bool:
-        """Whether the timeline has the beginning of the run."""
-        return self.started is not None and not self.dropped
-
-    def _has(self, event: Event) -> bool:
-        return bool(event.event_id and place_of(event.event_id) <= place_of(self.last_event_id))
-
-    # Grow.
 
     def feed(self, event: Event, cursor: str = "") -> Sequence[EntryChange]:
         """Take the next event, and return its changes, in order."""
@@ -265,91 +85,8 @@ class Timeline:
             take(self, event)
         return self._changes
 
-    def keep_turns(self, most: int) -> None:
-        """Drop all but the last turns, and a first turn without its beginning."""
-        kept = {id(turn) for turn in (*self.turns[-most:], *self.path[-most:])}
-        gone = [turn for turn in self.turns if id(turn) not in kept]
-        self.turns[:] = [turn for turn in self.turns if id(turn) in kept]
-        if len(self.turns) > 1 and not self.turns[0].has_start:
-            gone.append(self.turns.pop(0))
-        for entry in [entry for turn in gone for entry in turn.entries]:
-            self._entries.remove(entry)
-            self._forget(entry)
-        self._indexed = None
-
-    def prepend_turns(self, earlier: "Timeline") -> None:
-        """Take the turns of an earlier part of the same conversation."""
-        first = self.turns[0] if self.turns else None
-        before = [
-            turn
-            for turn in earlier.turns
-            if first is None or (place_of(turn.key) < place_of(first.key) and turn.id != first.id)
-        ]
-        for turn in before:
-            turn.version = turn.born = 0
-        cut = next((turn for turn in earlier.turns if first and turn.id == first.id), None)
-        if first is not None and first.follows is None:
-            first.follows = cut.follows if cut else earlier.head
-        self.head = earlier.head if self.head is None else self.head
-        self.branches = max(self.branches, earlier.branches)
-        self.turns[:0] = before
-        self._entries.extendleft(entry for turn in reversed(before) for entry in reversed(turn.entries))
-        self.started, self.dropped = earlier.started, earlier.dropped
-        self._indexed = None
-
-    # Entries.
-
-    def _add(self, entry: Entry, turn: UserTurn | None) -> None:
-        entry.version = entry.born = self.version
-        self._entries.append(entry)
-        self._changes.append(EntryChange(entry, "added"))
-        if turn is not None:
-            self._join(turn, entry)
-        if len(self._entries) > self._most:
-            self._forget(self._entries.popleft())
-
-    def _forget(self, gone: Entry) -> None:
-        self.dropped += 1
-        if isinstance(gone, Call) and self._calls.get(gone.id) is gone:
-            del self._calls[gone.id]
-        if isinstance(gone, Plan):
-            for part in gone.message.tool_calls if gone.message else ():
-                self._plan_of.pop(part.tool_call_id, None)
-        if isinstance(gone, UserMessage):
-            self.queued.pop(gone.message_id, None)
-        if (turn := gone.turn) is not None:
-            turn.entries.remove(gone)
-            turn.dropped += 1
-            if turn.is_over and not turn.entries and turn in self.turns:
-                self.turns.remove(turn)
-
-    def _touch(self, entry: Entry, kind: ChangeKind = "changed") -> None:
-        self._changes.append(EntryChange(entry, kind))
-        entry.version = self.version
-        if entry.turn is not None:
-            entry.turn.version = self.version
-
-    def _join(self, turn: UserTurn, entry: Entry) -> None:
-        turn.entries.append(entry)
-        entry.turn = turn
-        turn.version = self.version
-
-    def _turn(self, event: Event) -> UserTurn | None:
-        """Return the turn under way, or else the last one."""
-        last = self.turns[-1] if self.turns else None
-        if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
-            return last
-        return None
-
-    def _turn_at_work(self, event: Event) -> UserTurn | None:
-        """Return the turn of an event. Events may begin in the middle of it."""
-        turn = self._turn(event)
-        if turn is None and self.is_conversation:
-            turn = UserTurn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
-            turn.is_opened = turn.has_start = False
-            turn.ids.add(event.turn_id)
-            self.turns.append(turn)
-        return turn
+    def _has(self, event: Event) -> bool:
+        return bool(event.event_id and place_of(event.event_id) <= place_of(self.last_event_id))
 
     def _note(self, event: Event) -> None:
         turn = self._turn(event) or (self.turns[-1] if self.turns else None)
@@ -507,21 +244,11 @@ class Timeline:
         if (turn := self.turn) is not None and event.run_id == self.run_id:
             turn.spent, turn.version = turn.spent.plus(used), self.version
 
-    def _write(
-        self, event: events.TextDeltaEvent | events.ThinkingDeltaEvent | events.ToolCallDeltaEvent
-    ) -> None:
+    def _write(self, event: DeltaEvent) -> None:
         plan = self._plan
         if plan is None or not plan.is_open:
             return
-        draft = plan.draft
-        if isinstance(event, events.TextDeltaEvent):
-            draft.text, cut = _grow(draft.text, event.text)
-            draft.text_start += cut
-        elif isinstance(event, events.ThinkingDeltaEvent):
-            draft.thinking, cut = _grow(draft.thinking, event.text)
-            draft.thinking_start += cut
-        elif len(draft.tools) <= min(event.index, MAX_DRAFT_TOOLS - 1):
-            draft.tools.append(event.tool_name)
+        plan.draft.take(event)
         self._touch(plan)
 
     def _restart_draft(self, _: events.StreamRestartedEvent) -> None:
@@ -627,34 +354,36 @@ class Timeline:
 
     def _count_approval(self, event: events.ApprovalGivenEvent) -> None:
         """Take one of several approvals, after which the call waits on."""
+        self._deliver_answer(event, self.open_waits.get(event.await_id))
+        self._wait_on(event, event.edited_arguments)
+
+    def _wait_on(
+        self,
+        event: events.ApprovalGivenEvent | events.ApprovalEscalatedEvent,
+        edited: dict[str, Any] | None = None,
+    ) -> None:
+        """Take a change of an open approval."""
         opened, entry = self.open_waits.get(event.await_id), self._waiting.get(event.await_id)
+        if opened is None or not isinstance(entry, Call):
+            self._note(event)
+            return
+        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
+        if edited is not None:
+            entry.call = entry.call.edited(edited)
+        self._touch(entry)
+
+    def _deliver_answer(
+        self, event: events.ApprovalGivenEvent | events.AwaitAnsweredEvent, opened: OpenWait | None
+    ) -> None:
         if event.message_id:
             after = opened.after if opened else self.cursor
             self._deliver(event.message_id, Delivery(event, after, self.cursor, opened))
-        if opened is None or not isinstance(entry, Call):
-            self._note(event)
-            return
-        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
-        if event.edited_arguments is not None:
-            entry.call = entry.call.edited(event.edited_arguments)
-        self._touch(entry)
-
-    def _escalate(self, event: events.ApprovalEscalatedEvent) -> None:
-        """Take the escalation of a call, which waits on."""
-        opened, entry = self.open_waits.get(event.await_id), self._waiting.get(event.await_id)
-        if opened is None or not isinstance(entry, Call):
-            self._note(event)
-            return
-        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
-        self._touch(entry)
 
     def _answer(self, event: events.AwaitAnsweredEvent) -> None:
         opened, entry = self.open_waits.pop(event.await_id, None), self._waiting.pop(event.await_id, None)
         decision = WaitEnd(event, opened)
         self.decisions.append(decision)
-        if event.message_id:
-            after = opened.after if opened else self.cursor
-            self._deliver(event.message_id, Delivery(event, after, self.cursor, opened))
+        self._deliver_answer(event, opened)
         if entry is None:  # the wait was opened before the first event of this timeline
             self._note(event)
             return
@@ -690,7 +419,7 @@ class Timeline:
 
     _TAKES: ClassVar[Mapping[type[Any], Callable[[Any, Any], object]]] = {
         events.AgentRunStartedEvent: _start_call,
-        events.ApprovalEscalatedEvent: _escalate,
+        events.ApprovalEscalatedEvent: _wait_on,
         events.ApprovalGivenEvent: _count_approval,
         events.AssistantMessageEvent: _say,
         events.AwaitAnsweredEvent: _answer,
@@ -740,14 +469,6 @@ def _state_of(result: ToolResult) -> str:
         return "done"
     code = result.error.code or ""
     return code if code in ("denied", "not_executed", "canceled") else "failed"
-
-
-def _grow(text: str, piece: str) -> tuple[str, int]:
-    """Return the longer text, and the number of characters cut from its beginning."""
-    text += piece
-    if len(text) <= MAX_DRAFT:
-        return text, 0
-    return text[-MAX_DRAFT // 2 :], len(text) - MAX_DRAFT // 2
 
 
 def _trim(known: dict[K, V], most: int) -> None:

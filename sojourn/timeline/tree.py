@@ -17,7 +17,8 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
 )
 from sojourn.timeline.entries import Delivery, EntryChange, OpenWait, WaitEnd, is_run_end, is_turn_end
-from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
+from sojourn.timeline.state import MOST_ENTRIES
+from sojourn.timeline.timeline import Timeline
 
 __all__ = ["TimelineTree"]
 

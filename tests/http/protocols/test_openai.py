@@ -385,7 +385,7 @@ async def test_a_turn_that_begins_meanwhile_is_not_stopped(client, served, sessi
         await client.responses.create(model=MODEL, input="TWO", previous_response_id=first.id)
     shop.gate.set()
     await others[0].result()
-    begin_after("point_of_chat")
+    begin_after("place_of_chat")
     late = asyncio.create_task(said(client, user("one"), assistant("one"), user("TWO"), metadata=session))
     async with asyncio.timeout(20):
         while len((await talk.timeline()).delivered) < 5:

@@ -21,7 +21,15 @@ from sojourn.http.service import Service
 from sojourn.reader import read_conversation
 from sojourn.timeline import Timeline, UserMessage, UserTurn
 
-__all__ = ["OTHER_MESSAGES", "Said", "point_of_chat", "point_of_response", "said_before", "under_way"]
+__all__ = [
+    "OTHER_MESSAGES",
+    "ChatPlace",
+    "Said",
+    "place_of_chat",
+    "point_of_response",
+    "said_before",
+    "under_way",
+]
 
 OTHER_MESSAGES = (
     "the messages before the last one are not those of the conversation, which goes on from its own"
@@ -96,63 +104,64 @@ def said_before(messages: Sequence[Message]) -> list[Said]:
     return found
 
 
-async def point_of_chat(
+class ChatPlace(NamedTuple):
+    """Where the conversation goes on with a chat's next message."""
+
+    point: BranchPoint | None = None
+    """The point after the chat's messages, or None if the message comes where the conversation is."""
+    is_known: bool = True
+    """Whether a branch has the chat's messages."""
+
+
+async def place_of_chat(
     service: Service,
     asking: Principal,
     agent_id: str,
     session_id: str,
     earlier: Sequence[Said],
     message_id: str,
-) -> BranchPoint | bool:
-    """Return the point after a chat's messages, or whether no branch is needed.
+) -> ChatPlace:
+    """Return where a chat goes on.
 
-    False if no branch has these messages. A chat without earlier messages fits. So does any chat while the conversation is at work: its message waits.
+    A chat without earlier messages goes on where the conversation is. So does any chat while the conversation is at work: its message waits.
     """
     if not earlier:
-        return True
+        return ChatPlace()
     try:
         session = await service.known_session(asking, agent_id, session_id)
         status = await session.run.status()
     except RunNotFound:
-        return True
+        return ChatPlace()
     if status.status != "idle" or status.queued:
-        return True
+        return ChatPlace()
     last = (await read_conversation(service.client, session.run.id)).path
     if _fit(last, earlier, is_present=True) == 2:
-        return True
+        return ChatPlace()
     timeline = await read_branches(session)
     if message_id in timeline.delivered:
-        return True
+        return ChatPlace()
     return _choose(timeline, earlier)
 
 
-def _choose(timeline: Timeline, earlier: Sequence[Said]) -> BranchPoint | bool:
-    """Return the point after the turn with which a chat's messages end.
+def _choose(timeline: Timeline, earlier: Sequence[Said]) -> ChatPlace:
+    """Return the place after the turn with which a chat's messages end.
 
-    True if that is the newest turn of the present branch. False if there is none, or if the chat's next message opened another turn after it.
+    No branch is known to have them if the chat's next message opened another turn after it.
 
     If several turns fit, those whose answers are the same come first, then the present one, then the newest.
     """
-    ended_at = {turn.end.event_id: turn for turn in timeline.turns if turn.end}
-    before = {turn.key: ended_at.get(turn.follows or "") for turn in timeline.turns}
-    best, at = 0, ""
+    best, last, at = 0, None, ""
     for turn in timeline.turns:
         if turn.end is None:
             continue
-        path = list[UserTurn]()
-        of: UserTurn | None = turn
-        while of is not None and len(path) <= len(earlier):
-            path.append(of)
-            of = before[of.key]
+        path = timeline.path_to(turn, len(earlier) + 1)
         is_present = turn.end.event_id == timeline.head
-        fits = _fit(path[::-1], earlier, is_present=is_present)
+        fits = _fit(path, earlier, is_present=is_present)
         if fits > best or (fits and fits == best and (is_present or at != timeline.head)):
-            best, at = fits, turn.end.event_id
-    if not best or at == timeline.head:
-        return bool(best)
-    if best == 1 and _goes_on(timeline, ended_at[at], earlier):
-        return False
-    return BranchPoint(at, timeline.branches)
+            best, last, at = fits, turn, turn.end.event_id
+    if last is None or (at != timeline.head and best == 1 and _goes_on(timeline, last, earlier)):
+        return ChatPlace(is_known=False)
+    return ChatPlace(BranchPoint(at, timeline.branches) if at != timeline.head else None)
 
 
 def _goes_on(timeline: Timeline, turn: UserTurn, earlier: Sequence[Said]) -> bool:

@@ -12,7 +12,6 @@ from sojourn.errors import AwaitClosed, InvalidInput, SessionBusy, SojournError
 from sojourn.http.event_streams import FrameResponse
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.messages import (
-    BranchPoint,
     IncomingMessage,
     answer_reply,
     deliver,
@@ -23,7 +22,7 @@ from sojourn.http.protocols.messages import (
 )
 from sojourn.http.protocols.openai.branching import (
     OTHER_MESSAGES,
-    point_of_chat,
+    place_of_chat,
     point_of_response,
     said_before,
     under_way,
@@ -117,11 +116,11 @@ async def _deliver_chat(
         return await start_once(service, asking, body.model, messages, key), []
     digest = digest_of(body.model, *(message.model_dump_json() for message in messages))
     named = IncomingMessage(said, key or f"chat-{digest}", is_named=bool(key))
-    found = await point_of_chat(service, asking, body.model, session_id, earlier, named.message_id)
-    if isinstance(found, BranchPoint):
+    place = await place_of_chat(service, asking, body.model, session_id, earlier, named.message_id)
+    if place.point:
         with suppress(SessionBusy):  # at work by now, so that the message waits
-            return await deliver(service, asking, of, named, found), []
-    warnings = [] if found else [OTHER_MESSAGES]
+            return await deliver(service, asking, of, named, place.point), []
+    warnings = [] if place.is_known else [OTHER_MESSAGES]
     return await deliver_to_session(service, asking, body.model, session_id, named), warnings
 
 
