@@ -1,7 +1,6 @@
 """Render templates, which escape every text, and serve the files that pages load."""
 
 import hashlib
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -45,7 +44,7 @@ from sojourn.contracts.message import Message
 from sojourn.http.problems import redact_sender
 from sojourn.values.visible import format_duration, format_money, one_line, readable
 
-__all__ = ["asset_routes", "new_mark", "render"]
+__all__ = ["asset_routes", "render"]
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -135,12 +134,8 @@ def _templates() -> Environment:
         "without_sender": redact_sender,
     }
     made.filters.update(words)
-    cast("dict[str, Any]", made.globals).update(asset=name_of, new_mark=new_mark)
+    cast("dict[str, Any]", made.globals).update(asset=name_of)
     return made
-
-
-def new_mark() -> str:
-    return uuid.uuid4().hex
 
 
 def render(name: str, **values: Any) -> str:

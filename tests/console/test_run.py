@@ -264,7 +264,7 @@ async def test_a_failed_run_is_taken_up_again(desk, visit):
 
 
 def made_in(page):
-    """What tells the form of a fork, or of a retry, from others."""
+    """What tells the form of a fork from others."""
     return re.search('name="made" value="([0-9a-f]{32})"', page)[1]
 
 
@@ -286,11 +286,6 @@ async def test_a_form_that_is_sent_twice_is_one_fork(desk):
         other = await http.post(path, data={**asked, "message": "Only d-6"})
         third = await http.post(path, data={**asked, "made": made_in((await http.get(path)).text)})
         assert len({place, other.headers["location"], third.headers["location"]}) == 3
-        broken = await desk.ended("Break at once")
-        path = f"/runs/{broken.id}/retry"
-        made = made_in((await http.get(f"/runs/{broken.id}")).text)
-        places = {(await http.post(path, data={"made": made})).headers["location"] for _ in range(3)}
-        assert len(places) == 1
 
 
 async def test_a_fork_of_a_conversation_that_is_asked_for_twice_is_one_session(desk):
@@ -305,6 +300,29 @@ async def test_a_fork_of_a_conversation_that_is_asked_for_twice_is_one_session(d
         places = {(await http.post(path, data=asked)).headers["location"] for _ in range(2)}
         assert len(places) == 1
         assert re.search(rf"/{re.escape(run_id)}-fork-[0-9a-f]{{8}}$", unquote(places.pop()))
+
+
+async def test_two_people_who_retry_a_run_have_one_fork(desk):
+    """As with bulk retries: the second one goes to the run that continues it, whoever began that; a run that answered is not retried."""
+    asking = Principal(subject="ana", tenant="acme", roles=list(ROLES))
+    broken, answered = [await desk.ended(text, principal=asking) for text in ("Break at once", "Echo hello")]
+    subject = ["ana"]
+
+    async def who(_):
+        return asking.model_copy(update={"subject": subject[0]})
+
+    web = create_app(desk_app.app, client=desk.client, auth=who)
+    async with (
+        listening(web) as url,
+        http_client(base_url=url, headers={"Origin": url}, timeout=60) as http,
+    ):
+        places: list[str] = []
+        for subject[0] in ("ana", "ben", "ana"):
+            places.append((await http.post(f"/runs/{broken.id}/retry")).headers["location"])
+        assert len({*places}) == 1
+        assert (await http.get(places[0])).status_code == 200
+        refused = await http.post(f"/runs/{answered.id}/retry")
+        assert (refused.status_code, "did not fail, it is completed" in refused.text) == (422, True)
 
 
 async def test_two_people_who_send_the_same_form_have_a_fork_each(desk):

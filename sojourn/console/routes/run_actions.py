@@ -4,6 +4,7 @@ An operator can pause it, resume it, cancel it, set a message aside, retry it, o
 """
 
 from typing import Any, cast
+from uuid import uuid4
 
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -13,7 +14,6 @@ from sojourn.client.run import Run
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, links_of
-from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
 from sojourn.console.watched import WatchedRun
 from sojourn.contracts.awaits import PlannerQuestion
@@ -21,6 +21,7 @@ from sojourn.contracts.event import AwaitConfirmationEvent, Event, ToolEndEvent,
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
+from sojourn.http.bulk import act_on_runs
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security import audit
 from sojourn.reader import read_event
@@ -80,16 +81,11 @@ async def set_aside(visit: Visit, run_id: str) -> Response:
 
 @pages.post("/runs/{run_id:path}/retry", role="operator")
 async def retry(visit: Visit, run_id: str) -> Response:
-    """Take a run up again that did not end with an answer: a fork at its last point, without a change."""
-    run = await visit.service.run(visit.asking, run_id)
-    fork = await _fork(visit, run, await visit.form(), ForkBody(), MISSING)
-    return visit.go(f"/runs/{fork.id}")
-
-
-async def _fork(visit: Visit, run: Run, form: Form, body: ForkBody, result: Any) -> Run:
-    if made := form.text("made"):
-        return await visit.service.fork_once(visit.asking, run, body, result=result, made=made)
-    return await visit.service.fork(visit.asking, run, body, result=result)
+    """Continue a run that did not end with an answer, or go to the run that continues it."""
+    (done,) = await act_on_runs(visit.service, visit.asking, "retry", [run_id])
+    if done.error:
+        raise done.error
+    return visit.go(f"/runs/{done.retried.run_id if done.retried else run_id}")
 
 
 @pages.get("/runs/{run_id:path}/fork", role="operator")
@@ -132,7 +128,7 @@ async def _form(
         decisions=decisions,
         texts={name: given.text(name) if given and name in given else text for name, text in texts.items()},
         change=change,
-        made=(given.text("made") if given else "") or new_mark(),
+        made=(given.text("made") if given else "") or uuid4().hex,
         warning=warning,
         problem=fault,
         tab="fork",
@@ -155,10 +151,13 @@ async def fork(visit: Visit, run_id: str) -> Response:
     try:
         body, result = _read_form(form)
         audit.bind(at=body.at, change=form.text("change"))
-        made = await _fork(visit, run, form, body, result)
+        if made := form.text("made"):
+            new = await visit.service.fork_once(visit.asking, run, body, result=result, made=made)
+        else:
+            new = await visit.service.fork(visit.asking, run, body, result=result)
     except (InvalidInput, ValidationError) as error:
         return await _form(visit, run, form.text("at").strip(), form, _explain(error, run.id))
-    return visit.go(f"/runs/{made.id}")
+    return visit.go(f"/runs/{new.id}")
 
 
 def _explain(error: InvalidInput | ValidationError, run_id: str) -> Problem:
