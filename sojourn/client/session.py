@@ -38,7 +38,7 @@ from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.branches import REFUSED
 from sojourn.core.run.inbox import ADMIT, Mode
-from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
+from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound, SojournError
 from sojourn.events.cursor import position_of
 from sojourn.events.one_run import find_accepted
 from sojourn.events.reading import Kept
@@ -52,6 +52,9 @@ MOST_ENTRIES = 1_000_000
 
 UNTIL_BEGUN = 30.0
 """Seconds in which a branch that the conversation is switched to should begin."""
+
+LOOK_PAUSE = 0.5
+"""Seconds between two looks whether such a branch is refused."""
 
 
 def _has_content(message: Message, sent: Fields) -> bool:
@@ -112,6 +115,11 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
         messages = timeline.path[-1].messages
     is_own = len(messages) == 1 and messages[0].by in ("", by or "")
     return messages[0].message_id if is_own else None
+
+
+def _refusals(status: RunStatus) -> list[str]:
+    """Return the run's notes of branches that could not begin."""
+    return [note for note in status.notes if note.startswith(REFUSED)]
 
 
 class SessionTurn:
@@ -409,23 +417,46 @@ class Session:
 
         Raises:
             AwaitClosed: The conversation has ended, or went on from another point meanwhile.
-            InvalidInput: No turn ended at this event, or the conversation at that point cannot be read.
+            InvalidInput: No turn ended at this event, or the conversation at that point cannot be read or is too large to go on
+                from. It stays in its present branch.
             SessionBusy: Another edit is under way.
         """
         timeline = await self.timeline()
         if not any(turn.end and turn.end.event_id == at for turn in timeline.turns):
             raise InvalidInput(f"no turn of {self.run.id} ended at the event {at[:80]!r}", run_id=self.run.id)
+        known = len(_refusals(await self.run.status()))
         accepted = await self.run.branch(at, timeline.branches)
-        with suppress(TimeoutError):
-            async with (
-                asyncio.timeout(UNTIL_BEGUN),
-                aclosing(self.run.events(after=accepted.after)) as events,
-            ):
-                async for event in events:
-                    if isinstance(event, ConversationBranchedEvent):
-                        return
-                    if isinstance(event, PlannerNoteEvent) and event.text.startswith(REFUSED):
-                        raise InvalidInput(f"{self.run.id}: {event.text}", run_id=self.run.id)
+        looks = [asyncio.create_task(each) for each in (self._begun(accepted), self._refusal(known))]
+        try:
+            done, _ = await asyncio.wait(looks, timeout=UNTIL_BEGUN, return_when=asyncio.FIRST_COMPLETED)
+            if why := next((why for each in done if (why := each.result())), ""):
+                raise InvalidInput(f"{self.run.id} stays in its present branch: {why}", run_id=self.run.id)
+        finally:
+            for each in looks:
+                each.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
+
+    async def _begun(self, accepted: Accepted) -> str:
+        """Wait until a branch has begun, or return why it cannot."""
+        async with aclosing(self.run.events(after=accepted.after)) as events:
+            async for event in events:
+                if isinstance(event, ConversationBranchedEvent):
+                    break
+                if isinstance(event, PlannerNoteEvent) and event.text.startswith(REFUSED):
+                    return event.text
+        return ""
+
+    async def _refusal(self, known: int) -> str:
+        """Wait until the run notes that the branch cannot begin, and return the note.
+
+        If the point was read and cannot be used, the history does not say so before the run does something else.
+        """
+        while True:
+            await asyncio.sleep(LOOK_PAUSE)
+            with suppress(SojournError):
+                refusals = _refusals(await self.run.status())
+                if len(refusals) > known:
+                    return refusals[-1]
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:

@@ -211,6 +211,37 @@ async def test_a_switch_that_is_refused_says_why_at_once(client, monkeypatch):
     assert await said(session, "two", "m-2") == "ONE / two"
 
 
+class Unusable:
+    """A point that was read, and that the run cannot go on from."""
+
+    async def fitting(self, *_given):
+        return self
+
+    def argument(self):
+        return {}
+
+
+async def test_a_switch_to_a_point_that_cannot_be_used_says_so_at_once(client, monkeypatch):
+    """The history does not say so before the run does something else, and the next switch is not taken for refused then."""
+    session = client.session("test.agent", uuid.uuid4().hex)
+    await said(session, "one", "m-1")
+    await edited(session, "m-1", "ONE")
+    timeline = await session.timeline()
+    tip = timeline.tip(timeline.turns[0])
+
+    async def find_unusable(*_given, **_more):
+        return Unusable()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(branches, "fork_of", find_unusable)
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match="stays in its present branch: branch refused: the conv"):
+                async with asyncio.timeout(10):
+                    await session.switch(tip)
+    await session.switch(tip)
+    assert await said(session, "two", "m-2") == "one / two"
+
+
 async def test_a_branch_that_is_left_ends_its_turn_and_its_waits(client):
     """The turn is interrupted, its approval closed, and the message that waited is withdrawn."""
     session = client.session("test.agent", uuid.uuid4().hex)
