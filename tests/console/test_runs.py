@@ -384,7 +384,11 @@ async def test_stuck_runs_follow_the_filters_and_a_cut_list_says_so(
             page = await http.get("/runs", params=query)
             assert re.search(rf'id="count-stuck">.*<b>{count}</b> stuck', page.text), query
         assert len(checks) == 1
-        assert [await rows(http, q=q) for q in ("SAY 1", "say", "hush")] == [(1, False), (2, False), (0, False)]
+        assert [await rows(http, q=q) for q in ("SAY 1", "say", "hush")] == [
+            (1, False),
+            (2, False),
+            (0, False),
+        ]
         assert [len(run_ids) for _, run_ids in checks[1:]] == [2, 0, 0, 0], "a search checked a run again"
         assert await rows(http) == await rows(http, sort="oldest") == (2, False)
         assert await rows(http, label="desk=2") == (1, False)

@@ -49,6 +49,22 @@ async def post(serve, tmp_path):
         yield SimpleNamespace(url=url, locked=locked, keys=keys, client=client, storage=storage)
 
 
+async def send_file(page, name: str, media_type: str, size: int) -> None:
+    """Send a text and a file by the first form of a page."""
+    form = page.locator("form[data-compose]").first
+    await form.locator("textarea[name=text]").fill("see this")
+    file = {"name": name, "mimeType": media_type, "buffer": bytes(size)}
+    await form.locator("input[type=file]").set_input_files([file])
+    await form.locator("button.primary").click()
+
+
+async def expect_refusal(page, place, why: str) -> None:
+    """The page says why, and the text can be sent again."""
+    await expect(place).to_contain_text(why)
+    await expect(page.locator("textarea[name=text]")).to_have_value("see this")
+    await expect(page.locator("button.primary")).to_be_enabled()
+
+
 @pytest.mark.parametrize("path", ["/talk/post.clerk/KNOWN", "/talk/new", "/start"])
 async def test_a_form_shows_how_much_is_sent(post, visit, path):
     """A bar grows while a file of 3 MB is on its way, and the message is there afterwards."""
@@ -58,11 +74,8 @@ async def test_a_form_shows_how_much_is_sent(post, visit, path):
     network = await page.context.new_cdp_session(page)
     slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_500_000}
     await network.send("Network.emulateNetworkConditions", slow)
-    form, bar = page.locator("form[data-compose]").first, page.locator(".uploading")
-    await form.locator("textarea[name=text]").fill("see this")
-    file = {"name": "photo.png", "mimeType": "image/png", "buffer": bytes(3_000_000)}
-    await form.locator("input[type=file]").set_input_files([file])
-    await form.locator("button.primary").click()
+    bar = page.locator(".uploading")
+    await send_file(page, "photo.png", "image/png", 3_000_000)
     await expect(bar).to_contain_text("of 3.0 MB")
     await expect(page.get_by_text("got [3000000]").first).to_be_visible()
     await expect(bar).to_have_count(0)
@@ -72,13 +85,8 @@ async def test_a_form_shows_how_much_is_sent(post, visit, path):
 async def test_a_file_that_is_refused_leaves_the_form(post, visit, path):
     """The page says why, and has the text."""
     page = await visit(post.url + path)
-    await page.locator("textarea[name=text]").fill("see this")
-    file = {"name": "a.pdf", "mimeType": "application/pdf", "buffer": bytes(9_000)}
-    await page.locator("input[type=file]").set_input_files([file])
-    await page.locator("button.primary").click()
-    await expect(page.locator("main")).to_contain_text("files of type application/pdf are not accepted")
-    await expect(page.locator("textarea[name=text]")).to_have_value("see this")
-    await expect(page.locator("button.primary")).to_be_enabled()
+    await send_file(page, "a.pdf", "application/pdf", 9_000)
+    await expect_refusal(page, page.locator("main"), "files of type application/pdf are not accepted")
 
 
 async def test_a_proxy_that_refuses_the_files_leaves_the_form(post, visit):
@@ -92,13 +100,8 @@ async def test_a_proxy_that_refuses_the_files_leaves_the_form(post, visit):
             await route.continue_()
 
     await page.route("**/start", refuse)
-    await page.locator("textarea[name=text]").fill("see this")
-    file = {"name": "photo.png", "mimeType": "image/png", "buffer": bytes(9_000)}
-    await page.locator("input[type=file]").set_input_files([file])
-    await page.locator("button.primary").click()
-    await expect(page.get_by_role("alert")).to_contain_text("The upload was interrupted")
-    await expect(page.locator("textarea[name=text]")).to_have_value("see this")
-    await expect(page.locator("button.primary")).to_be_enabled()
+    await send_file(page, "photo.png", "image/png", 9_000)
+    await expect_refusal(page, page.get_by_role("alert"), "The upload was interrupted")
 
 
 async def test_a_page_shows_a_small_picture_that_is_made_once(post, monkeypatch):
