@@ -208,9 +208,12 @@ class Dispatcher:
             max_attempts=retry.most_attempts(spec),
         )
 
-    async def _intercept(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
+    async def _intercept(
+        self, call: ToolRequest, tool: AnyTool
+    ) -> tuple[ToolRequest, dict[str, Any]] | Dispatch:
+        """Return a call after the interceptors with its valid payload, or its answer."""
         limit = tool.spec.timeout if tool.spec.kind != "external" else None
-        return await intercept(
+        made = await intercept(
             call,
             tool.spec,
             self.run,
@@ -218,14 +221,18 @@ class Dispatcher:
             limit or self.limits.tool_timeout,
             key_run_id=self.key_run_id,
         )
-
-    async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
-        made = await self._intercept(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
         payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
+        return made, payload
+
+    async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+        found = await self._intercept(call, tool)
+        if isinstance(found, Dispatch):
+            return found
+        made, payload = found
         wanted = self.external.expires_after if self.external else None
         return Dispatch(
             kind="external",
@@ -244,12 +251,10 @@ class Dispatcher:
             way = " > ".join([*above, tool.agent.id])
             why = f"its agent is at work above this call ({way})"
             return _answer(call, hints.unavailable(call.name, why))
-        made = await self._intercept(call, tool)
-        if isinstance(made, ToolResult):
-            return Dispatch(kind="answered", result=made)
-        payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
-        if isinstance(payload, ToolResult):
-            return Dispatch(kind="answered", result=payload)
+        found = await self._intercept(call, tool)
+        if isinstance(found, Dispatch):
+            return found
+        made, payload = found
 
         async def make_messages() -> list[Message]:
             return tool.messages(payload, made.raw)

@@ -1,5 +1,6 @@
 """Check, store and repair the results of calls before a history has them."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import structlog
@@ -171,19 +172,22 @@ async def _store_file(artifact: Artifact, stored: Attachments, run_id: str) -> A
     return artifact.model_copy(update={"data": None, "size": file.size, "attachment": file})
 
 
-def _drop_large(result: ToolResult) -> ToolResult:
+def _split(artifacts: Sequence[Artifact]) -> tuple[list[Artifact], list[Artifact]]:
+    """Return the artifacts that a result has room for, smallest first, and the rest."""
     kept: list[Artifact] = []
-    remarks: list[str] = []
+    large: list[Artifact] = []
     room = MAX_ARTIFACT_BYTES
-    for artifact in sorted(result.artifacts, key=lambda item: item.size):
-        if artifact.attachment:
-            kept.append(artifact)
-        elif artifact.size <= room:
-            room -= artifact.size
-            kept.append(artifact)
-        else:
-            why = f"without external storage a result keeps {MAX_ARTIFACT_BYTES:,} bytes of such data"
-            remarks.append(f"[{artifact.kind}, {count_noun(artifact.size, 'byte')}, is left out: {why}]")
+    for artifact in sorted(artifacts, key=lambda item: item.size):
+        size = 0 if artifact.attachment else artifact.size
+        (kept if size <= room else large).append(artifact)
+        room -= size if size <= room else 0
+    return kept, large
+
+
+def _drop_large(result: ToolResult) -> ToolResult:
+    kept, large = _split(result.artifacts)
+    why = f"without external storage a result keeps {MAX_ARTIFACT_BYTES:,} bytes of such data"
+    remarks = [f"[{each.kind}, {count_noun(each.size, 'byte')}, is left out: {why}]" for each in large]
     return result.model_copy(update={"artifacts": kept, "remarks": [*result.remarks, *remarks]})
 
 
@@ -196,17 +200,10 @@ async def _store(
         )
     )
     codec = codec_for(activity.client().data_converter, info.namespace, info.workflow_id or "")
-    artifacts: list[Artifact] = []
-    room = MAX_ARTIFACT_BYTES
-    for artifact in sorted(over.result.artifacts, key=lambda item: item.size):
-        if artifact.attachment:
-            artifacts.append(artifact)
-        elif artifact.size <= room:
-            room -= artifact.size
-            artifacts.append(artifact)
-        else:
-            claim = await store(storage, encode(artifact.data), context, codec)
-            artifacts.append(artifact.model_copy(update={"data": None, "claim": claim}))
+    artifacts, large = _split(over.result.artifacts)
+    for artifact in large:
+        claim = await store(storage, encode(artifact.data), context, codec)
+        artifacts.append(artifact.model_copy(update={"data": None, "claim": claim}))
     result = over.result.result
     data = encode(result)
     if len(data) > MAX_RESULT_BYTES - _ROOM:

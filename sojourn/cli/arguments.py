@@ -231,7 +231,7 @@ def parse_conversation(name: str, who: str | None) -> "Callable[[Client], Sessio
 
 
 async def find_last_message(session: "Session", who: str | None) -> tuple[str, int]:
-    """Return the id of the user's last message, and how often the conversation has branched."""
+    """Return the id of the user's last message, and the number of branchings."""
     from sojourn.client.session import last_message
 
     timeline = await session.timeline()

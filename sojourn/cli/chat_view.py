@@ -8,10 +8,10 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.prompt import how_to_decide
-from sojourn.cli.screen.run_trees import MOST_ENTRIES
+from sojourn.cli.screen.run_trees import INDENT, MOST_ENTRIES
 from sojourn.cli.screen.text import Line, draft_lines, plain, shell_word
 from sojourn.cli.screen.turn_lines import accepted_lines, opening_line
-from sojourn.cli.screen.view import INDENT, change_lines
+from sojourn.cli.screen.view import change_lines
 from sojourn.cli.screen.waits import call_lines
 from sojourn.cli.waits import answer_lines
 from sojourn.contracts.event import Event

@@ -60,7 +60,7 @@ from sojourn.timeline import (
 )
 from sojourn.values.text import count_noun
 
-__all__ = ["LINES", "MOST_ENTRIES", "RunTrees"]
+__all__ = ["INDENT", "LINES", "MOST_ENTRIES", "RunTrees"]
 
 INDENT = "  "
 

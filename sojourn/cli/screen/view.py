@@ -24,7 +24,7 @@ from sojourn.cli.screen.calls import (
     result_lines,
 )
 from sojourn.cli.screen.lines import decision_lines, is_drawn, lines_of, spoken_lines
-from sojourn.cli.screen.run_trees import MOST_ENTRIES, RunTrees
+from sojourn.cli.screen.run_trees import INDENT, MOST_ENTRIES, RunTrees
 from sojourn.cli.screen.text import Line, plain
 from sojourn.cli.screen.turn_lines import (
     heading,
@@ -50,8 +50,6 @@ from sojourn.timeline import (
 )
 
 __all__ = ["RunView", "change_lines"]
-
-INDENT = "  "
 
 REDRAWN_AFTER = 1 / 8
 """Seconds between two drawings of a live tree, for its spinners."""
