@@ -167,7 +167,9 @@ class Attachments:
         self.limits = limits or AttachmentLimits()
 
     def read_by(self, run_id: str, origin: str) -> "RunAttachments":
-        """Return what reads the files of a run, and those of its first origin and of the forks between.
+        """Return a source of the files that a run reads.
+
+        They are its own, and as a fork those of its first origin and of the forks between.
 
         Args:
             run_id: The run.
