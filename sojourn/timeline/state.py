@@ -49,7 +49,7 @@ class TimelineState:
     ) -> None:
         self.run_id = run_id
         self.is_conversation = is_conversation
-        self.version = 0
+        self.version: int = 0
         """Grows with every event of the run."""
         self.last_event_id = self.cursor = ""
         """The cursor after the last event: its id, unless `feed` was given another one."""
@@ -74,7 +74,7 @@ class TimelineState:
         """The point after which the next turn begins, as `UserTurn.follows`."""
         self.branches = 0
         """How often the conversation went on from an earlier point."""
-        self.branched_in = 0
+        self.branched_in: int = 0
         """The version in which it did so last."""
         self.queued: dict[str, UserMessage] = {}
         """Messages that no turn has taken, by id."""
