@@ -16,6 +16,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import pytest_timeout
 import temporalio.worker
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -96,6 +97,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Let only tests of the layers that say so start programs."""
     with watched(refuses=layer_of(fixtures_of(item)) in {"pure", "server"}):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Limit the time that a failed test takes to end, too: pytest-timeout stops its timer at the failure."""
+    hooks, settings = item.config.pluginmanager.hook, pytest_timeout._get_item_settings(item)
+    if settings.timeout:
+        hooks.pytest_timeout_set_timer(item=item, settings=settings)
+    try:
+        return (yield)
+    finally:
+        hooks.pytest_timeout_cancel_timer(item=item)
 
 
 @pytest.hookimpl(wrapper=True)
