@@ -21,6 +21,13 @@ from tests.programs import Program
 START = datetime(2027, 1, 4, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def patient_transports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transport wait for its server, which a busy machine may keep from answering within a second."""
+    for name in ("redis", "unix"):
+        monkeypatch.setattr(f"sojourn.live.{name}.PATIENCE", 60.0)
+
+
 class RedisServer:
     """A `redis-server` that can be killed and started again."""
 

@@ -164,6 +164,7 @@ async def test_a_hub_that_stands_still_delays_nothing(hub, transport, delta, mon
     while await transport.publish("ns/r", [delta("x" * 8000, seq=sent)]):
         sent += 1
         assert sent < 1000
+    monkeypatch.setattr(unix_module, "PATIENCE", 60.0)
     hub.signal(signal.SIGCONT)
     assert await transport.publish("ns/r", [delta("again")])
 
