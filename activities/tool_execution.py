@@ -9,7 +9,8 @@ exception would make Temporal execute the call again.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
@@ -123,7 +124,7 @@ class ToolExecution:
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
-                return await self._carry_out(sent, meta)
+                return await self._carry_out(sent, meta, clock)
         except BaseException as error:
             if is_cancellation(error) or safe_exceptions.is_a(error, NotWantedError):
                 raise
@@ -189,12 +190,13 @@ class ToolExecution:
         }
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
-    async def _carry_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
+    async def _carry_out(self, sent: ToolRequest, meta: ToolCallMeta, clock: asyncio.Timeout) -> ToolResult:
         context = copy_context()  # a thread of a tool has none of an activity
         files = CallAttachments(lambda: context.run(lambda: self._stored), self._info.workflow_id or "")
         meta = (await self._knowing(meta)).model_copy(update={"known_store": files})
         call = await self._injection.prepare(sent, meta)
-        work = await self._work(sent, call, meta)
+        with _extended(clock):  # a busy machine may take longer to refuse a call than its tool has
+            work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
             return work
         self._is_its_own = True
@@ -328,6 +330,23 @@ class ToolExecution:
         if injection.whole:
             result = mask_fault(result, injection.whole)
         return mask_result(result, injection.mask) if injection.mask else result
+
+
+_CHECKING = TIMEOUT_MARGIN.total_seconds() / 2
+"""Seconds beside the tool's time for the check of a call's arguments."""
+
+
+@contextmanager
+def _extended(clock: asyncio.Timeout) -> Generator[None]:
+    """Give the body seconds of its own, apart from those of the clock."""
+    when, loop = clock.when(), asyncio.get_running_loop()
+    if when is None or clock.expired():
+        yield
+        return
+    left = when - loop.time()
+    clock.reschedule(when + _CHECKING)
+    yield
+    clock.reschedule(loop.time() + left)
 
 
 def _is_transient(error: BaseException) -> bool:
