@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Locator, Page, expect
 
 from sojourn import Client
 from sojourn.asgi import create_app
@@ -35,6 +35,15 @@ async def resize(page: Page, size: str) -> None:
     """Show a page on a screen of another size."""
     width, height = SIZES[size]
     await page.set_viewport_size({"width": width, "height": height})
+
+
+async def decide(button: Locator) -> None:
+    """Click a button of a wait's form once it can be clicked.
+
+    It is inert for a moment, and a click that is tried again scrolls, which makes it inert anew.
+    """
+    await expect(button.locator("xpath=ancestor::form[not(@data-arming)]")).to_be_attached()
+    await button.click()
 
 
 @dataclass
@@ -88,6 +97,15 @@ async def desk(serve, status_when) -> AsyncIterator[Console]:
 def short_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the page of decisions read the newest ten runs: it reads the history of each, and the server has those of other tests."""
     monkeypatch.setattr("sojourn.console.routes.decisions.RUNS", 10)
+
+
+@pytest.fixture
+def patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages wait for all that they show: without a script they get nothing of it later."""
+    for name in ("reader.reader", "console.routes.home"):
+        monkeypatch.setattr(f"sojourn.{name}.PATIENCE", 60.0)
+    monkeypatch.setattr("sojourn.reader.waiting_lists.FIRST", 60.0)
+    monkeypatch.setattr("sojourn.console.routes.inbox.HURRY", 60.0)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """An office whose clerk asks in every way: approvals, questions with and without a form, calls from outside; and the fixture of its console."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from enum import StrEnum
@@ -184,7 +185,16 @@ class Office(Console):
     async def asks(self, text: str, **options: Any) -> tuple[Any, Any]:
         """Start a run, and wait until it asks and the store says so; returns the run and its wait."""
         run = await self.client.start("office.clerk", text, **options)
-        return run, await self.asked(run)
+        wait = await self.asked(run)
+        while not await self._is_listed(run):
+            await asyncio.sleep(0.05)
+        return run, wait
+
+    async def _is_listed(self, run: Any) -> bool:
+        async for each in self.client.list_runs(status="waiting"):
+            if each.run_id == run.id:
+                return True
+        return False
 
     async def asked(self, run: Any, but: str = "") -> Any:
         """The open wait of a run, once it has one, and not that of this id."""

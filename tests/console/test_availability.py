@@ -23,15 +23,15 @@ async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit
                 await expect(page.locator("#connection")).to_have_text("Live")
             psutil.Process(server.pid).suspend()
             for page in opened:
-                await expect(page.locator("#connection")).to_have_text(SILENT, timeout=60_000)
+                await expect(page.locator("#connection")).to_have_text(SILENT)
             async with http_client(base_url=url, timeout=60) as http:
                 answer = await http.get("/inbox")
             assert answer.status_code == 503
             assert "the Temporal server does not answer" in answer.text
             psutil.Process(server.pid).resume()
             for page in opened:
-                await expect(page.locator("#connection")).to_have_text("Live", timeout=60_000)
+                await expect(page.locator("#connection")).to_have_text("Live")
             await run.answer("the second")
-            await expect(opened[0].locator("#head .status")).to_have_text("Completed", timeout=60_000)
+            await expect(opened[0].locator("#head .status")).to_have_text("Completed")
             for page in opened:
                 await page.close()

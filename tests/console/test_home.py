@@ -59,6 +59,7 @@ def known(desk, until) -> Known:
     return wait
 
 
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize(
     ("size", "scheme", "script"),
     [("phone", "dark", False), ("desk", "light", True)],
@@ -127,9 +128,9 @@ async def test_home_is_live(desk, tenant_console, ana, known, visit):
     fold = page.locator("#home-spending details")
     await fold.locator("summary").click()
     run = await desk.waiting("Which meter is wrong?", principal=ana)
-    await expect(page.locator("#home-needs li")).to_have_count(1, timeout=20_000)
+    await expect(page.locator("#home-needs li")).to_have_count(1)
     await run.answer("the hall")
-    await expect(page.locator("#home-needs")).to_contain_text("Nothing needs you", timeout=20_000)
+    await expect(page.locator("#home-needs")).to_contain_text("Nothing needs you")
     assert await fold.get_attribute("open") is not None
 
 

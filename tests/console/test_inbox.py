@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 import uuid
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
 from tests.console import office as the_office
 from tests.console.axe import violations_for_all
+from tests.console.conftest import decide
 from tests.console.office import office
 from tests.http.conftest import listening
 
@@ -31,6 +33,19 @@ async def read(page):
     await expect(page.locator("#open form.answer:not([data-arming])")).to_be_attached()
 
 
+async def with_clock(visit, url):
+    """Open a page whose time `stop` stops."""
+    page = await visit("about:blank")
+    await page.clock.install()
+    await page.goto(url)
+    return page
+
+
+async def stop(page):
+    """Stop the time of a page until `page.clock.run_for`, since a busy machine may take any time between two clicks."""
+    await page.clock.pause_at(time.time() + 60)
+
+
 def label():
     """A label that only one test has, and the part of a URL that filters by it."""
     value = uuid.uuid4().hex[:8]
@@ -38,6 +53,7 @@ def label():
 
 
 @pytest.mark.essential
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False)])
 async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(office, visit, size, script):
     """The list says what is asked; the page has the arguments, the consequences, what led to it and what the tool says; a click approves."""
@@ -60,7 +76,7 @@ async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(offi
     approve = opened.get_by_role("button", name="Approve", exact=False).first
     red = await opened.locator(".is-danger").first.evaluate("each => getComputedStyle(each).color")
     await expect(approve).to_have_css("background-color", red)
-    await approve.click()
+    await decide(approve)
     await expect(page.locator("#said")).to_contain_text("Approved")
     await office.asked(run, but="")
     status = await run.status()
@@ -77,15 +93,15 @@ async def test_a_call_is_approved_with_edited_arguments(office, visit, size, scr
     await edit.locator("summary").click()
     await expect(edit.get_by_label("Order")).to_have_value("7314")
     await expect(edit.get_by_label("Amount")).to_have_value("12.5")
-    await edit.get_by_role("button", name="Approve with changes").click()
+    await decide(edit.get_by_role("button", name="Approve with changes"))
     await expect(page.locator("#open .problem")).to_contain_text("Nothing was changed.")
     await edit.get_by_label("Order").fill("")
-    await edit.get_by_role("button", name="Approve with changes").click()
+    await decide(edit.get_by_role("button", name="Approve with changes"))
     await expect(edit.locator(".fault:has-text('required')")).to_be_visible()
     assert [each.id for each in (await run.status()).awaits] == [wait.id]
     await edit.get_by_label("Order").fill("7314")
     await edit.get_by_label("Amount").fill("9.75")
-    await edit.get_by_role("button", name="Approve with changes").click()
+    await decide(edit.get_by_role("button", name="Approve with changes"))
     await expect(page.locator("#said")).to_contain_text("Approved with changes")
     await expect(page.locator("#open .fate")).to_contain_text("amount: 12.5 → 9.75")
     ended = [event async for event in run.events(follow=False) if event.type == "tool_end"][1]
@@ -102,13 +118,13 @@ async def test_a_call_is_edited_on_the_page_of_its_run(office, visit):
     await edit.locator("summary").click()
     await edit.get_by_label("Amount").fill("9.75")
     await edit.locator("input[name=shape]").evaluate("field => field.value = '0123456789abcdef'")
-    await edit.get_by_role("button", name="Approve with changes").click()
+    await decide(edit.get_by_role("button", name="Approve with changes"))
     await expect(page.locator("#open .problem")).to_contain_text("nothing was decided")
     assert (await run.status()).awaits == [wait]
     await page.goto(f"{office.url}/runs/{run.id}")
     await edit.locator("summary").click()
     await edit.get_by_label("Amount").fill("9.75")
-    await edit.get_by_role("button", name="Approve with changes").click()
+    await decide(edit.get_by_role("button", name="Approve with changes"))
     await expect(page.locator("#said")).to_contain_text("Approved with changes")
     await office.asked(run, but=wait.id)
     ended = [event async for event in run.events(follow=False) if event.type == "tool_end"][1]
@@ -132,7 +148,8 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
     """J and k choose, a and d go to a button and do it when pressed again, / goes to the filter and ? says so."""
     labels, query = label()
     runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
-    page = await visit(f"{office.url}/inbox?{query}")
+    # A page that has not read the waits yet opens none of them.
+    page = await visit(f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
     await expect(page.locator("#list .row")).to_have_count(3)
     press = page.keyboard.press
     await expect(row(page, runs[1]).locator("a")).to_have_attribute("data-key", "j")
@@ -170,19 +187,21 @@ async def test_who_keeps_pressing_decides_on_nothing_that_came_meanwhile(office,
     """After an approval nothing else is open; keys go to the next wait only after a pause, and those pressed before it do nothing."""
     labels, query = label()
     runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
-    page = await visit(f"{office.url}/inbox/{runs[0].id}/{(await office.asked(runs[0])).id}?{query}")
+    page = await with_clock(visit, f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
     await read(page)
     await page.keyboard.press("a")
     await page.keyboard.press("a")
     await expect(page.locator("#open .receipt")).to_contain_text("Approved by local")
+    await stop(page)
     await page.keyboard.press("j")
     await expect(page.locator("#open .meta")).to_contain_text(runs[1].id)
     for _ in range(12):
         await page.keyboard.press("a", delay=20)
-        await page.wait_for_timeout(100)
+        await page.clock.run_for(100)
     await expect(page.locator("#open form.answer[data-arming]")).to_be_attached()
     for run in runs[1:]:
         assert [wait.payload["amount"] for wait in (await run.status()).awaits] == [12.5]
+    await page.clock.run_for(800)
     await read(page)
     await page.keyboard.press("a")
     await expect(page.get_by_role("button", name="Approve", exact=False).first).to_be_focused()
@@ -225,17 +244,19 @@ async def test_the_mouse_is_armed_like_the_keys(office, visit):
     """A click on a wait that has just appeared does nothing; one that comes when it could be read approves what was shown."""
     labels, query = label()
     runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(2)]
-    page = await visit(f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
+    page = await with_clock(visit, f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
     approve = page.get_by_role("button", name="Approve", exact=False).first
     await read(page)
     at = await centre_of(approve)
+    await stop(page)
     await page.keyboard.press("j")
     await expect(page.locator("#open .meta")).to_contain_text(runs[1].id)
     for _ in range(6):  # each click that comes too early starts the pause anew
         await page.mouse.click(*at)
-        await page.wait_for_timeout(150)
+        await page.clock.run_for(150)
     await expect(page.locator("#open form.answer[data-arming]")).to_be_attached()
     assert [wait.payload["amount"] for wait in (await runs[1].status()).awaits] == [12.5]
+    await page.clock.run_for(800)
     await read(page)
     await page.mouse.click(*await centre_of(approve))
     await expect(page.locator("#said")).to_contain_text("Approved")
@@ -244,7 +265,7 @@ async def test_the_mouse_is_armed_like_the_keys(office, visit):
 async def test_an_approval_that_changes_under_an_open_page_is_armed_anew(office, visit):
     """On the page of a run the next approval takes the place of one that somebody else has given, and a click meant for that one does nothing."""
     run, first = await office.asks("refund Ana")
-    page = await visit(f"{office.url}/runs/{run.id}")
+    page = await with_clock(visit, f"{office.url}/runs/{run.id}")
     form = page.locator("#side form.settle[data-wait]:not([data-arming])")
     await expect(page.locator("#connection")).to_have_text("Live")
     await expect(form).to_be_attached()
@@ -259,12 +280,14 @@ async def test_an_approval_that_changes_under_an_open_page_is_armed_anew(office,
             setTimeout(() => window.pressed.click(), 600);
         }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true })"""
     )
+    await stop(page)
     await run.approve(first, by="ben")
     second = await office.asked(run, but=first.id)
     await expect(page.locator("body[data-pressed]")).to_be_attached()
-    await page.wait_for_timeout(700)
+    await page.clock.run_for(700)
     assert [wait.id for wait in (await run.status()).awaits] == [second.id]
-    await approve.click()
+    await page.clock.resume()
+    await decide(approve)
     await expect(page.locator("#open .receipt")).to_contain_text("Approved by local")
     await expect(page.locator("#open .arguments")).to_contain_text("1250")
     await page.get_by_role("link", name="Back to the run").click()
@@ -315,13 +338,13 @@ async def test_a_form_is_made_from_the_schema_and_keeps_what_was_typed(office, v
     await form.get_by_label("Carrier").select_option("Cycle")
     await parcels.fill("99")
     await parcels.evaluate("field => field.removeAttribute('max')")  # as another browser may
-    await form.get_by_role("button", name="Answer", exact=True).click()
+    await decide(form.get_by_role("button", name="Answer", exact=True))
     await expect(page.locator("#open .fault", has_text="Must be at most 20")).to_be_visible()
     await expect(form.get_by_label("Parcels")).to_have_attribute("aria-invalid", "true")
     await expect(form.get_by_label("Address")).to_have_value("Storgatan 1")
     await expect(form.get_by_label("Yes")).to_be_checked()
     await form.get_by_label("Parcels").fill("3")
-    await form.get_by_role("button", name="Answer", exact=True).click()
+    await decide(form.get_by_role("button", name="Answer", exact=True))
     await expect(page.locator("#said")).to_contain_text("Answered")
     text = (await run.result()).text
     for each in ('"parcels": 3', '"day": "2026-12-24"', '"express": true', '"carrier": "Cycle"'):
@@ -337,11 +360,11 @@ async def test_a_question_is_answered_in_words_or_declined(office, visit, script
     page = await visit(office.page_of(one, wait) + f"?{query}", script=script)
     await expect(page.locator("#open .prose")).to_contain_text("1. this 2. that")
     await page.locator("form.answer textarea").fill("the <b>second</b>")
-    await page.get_by_role("button", name="Answer", exact=True).click()
+    await decide(page.get_by_role("button", name="Answer", exact=True))
     await expect(page.locator("#open .receipt")).to_contain_text("Answered by local")
     await page.get_by_role("link", name="Next (1)").click()
     await expect(page.locator("#open")).to_contain_text(other.id)
-    await page.get_by_role("button", name="Skip").click()
+    await decide(page.get_by_role("button", name="Skip"))
     await expect(page.locator("#said")).to_contain_text("Declined")
     assert (await one.result()).text == "the <b>second</b>"
 
@@ -356,11 +379,11 @@ async def test_a_result_from_outside_is_checked_field_by_field(office, visit, sc
     await form.get_by_label("Scale").fill("b")
     await form.get_by_label("Grams").fill("40000")
     await form.evaluate("form => form.noValidate = true")
-    await form.get_by_role("button", name="Send the result").click()
+    await decide(form.get_by_role("button", name="Send the result"))
     await expect(page.locator("#open .fault", has_text="30000")).to_be_visible()
     await expect(form.get_by_label("Scale")).to_have_value("b")
     await form.get_by_label("Grams").fill("1200")
-    await form.get_by_role("button", name="Send the result").click()
+    await decide(form.get_by_role("button", name="Send the result"))
     await expect(page.locator("#said")).to_contain_text("Sent")
     assert "1200" in (await run.result()).text
 
@@ -372,7 +395,7 @@ async def test_there_may_be_no_result(office, visit, script):
     page = await visit(office.page_of(run, wait), script=script)
     await page.get_by_text("Report a failure").click()
     await page.get_by_label("What went wrong").fill("the scale is broken")
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(page.locator("#said")).to_contain_text("Sent")
     assert "the scale is broken" in (await run.result()).text
 
@@ -385,15 +408,15 @@ async def test_results_are_given_in_parts(office, visit, script):
     second = page.locator("form.answer fieldset.of-call").nth(1)
     await second.get_by_label("Grams").fill("700")
     await second.get_by_label("Scale").fill("b")
-    await page.get_by_role("button", name="Send the results").click()
+    await decide(page.get_by_role("button", name="Send the results"))
     await expect(page.locator("#said")).to_contain_text("Saved. Waiting for the other results")
     calls = page.locator("form.answer fieldset.of-call")
     await expect(calls).to_have_count(1)
     await calls.get_by_label("Grams").fill("800")
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(page.locator("#open .fault", has_text="required")).to_be_visible()
     await calls.get_by_label("Scale").fill("a")
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(page.locator("#said")).to_contain_text("Sent")
     text = (await run.result()).text
     assert text.index("800") < text.index("700"), "in the order of the calls"
@@ -408,11 +431,11 @@ async def test_a_value_without_a_known_shape_is_json_and_checked_while_it_is_wri
     await expect(fault).to_contain_text("Not valid JSON")
     await area.fill('{"a": ["a"]}')
     await expect(fault).to_have_text("")
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(fault).to_contain_text("/a/0")
     await expect(area).to_have_value('{"a": ["a"]}')
     await area.fill('{"a": [1]}')
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(page.locator("#said")).to_contain_text("Sent")
     assert "[1]" in (await run.result()).text
 
@@ -442,7 +465,7 @@ async def test_who_answers_too_late_is_told_who_was_first(office, visit, script)
     if script:
         await page.evaluate("document.getElementById('live').remove()")  # who has not been told
     await run.deny(wait, "no", by="ben")
-    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await decide(page.get_by_role("button", name="Approve", exact=False).first)
     await expect(page.locator("#open")).to_contain_text("Denied by ben")
     await expect(page.get_by_role("button", name="Approve", exact=False)).to_have_count(0)
     assert "denied" in (await run.result()).text
@@ -480,12 +503,12 @@ async def test_a_decision_on_other_arguments_is_refused_and_shows_those_that_are
     page = await visit(office.page_of(run, wait), script=script)
     await page.locator(".answer [name=digest]").evaluate("field => field.value = 'f'.repeat(64)")
     await page.locator(".answer [name=reason]").fill("fine")
-    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await decide(page.get_by_role("button", name="Approve", exact=False).first)
     await expect(page.get_by_role("alert")).to_contain_text("changed after you saw it")
     await expect(page.locator("#open .arguments")).to_contain_text("12.5")
     await expect(page.locator(".answer [name=reason]")).to_have_value("fine")
     assert (await run.status()).awaits
-    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await decide(page.get_by_role("button", name="Approve", exact=False).first)
     await expect(page.locator("#said")).to_contain_text("Approved")
 
 
@@ -493,7 +516,7 @@ async def test_approving_and_not_being_asked_again(office, visit):
     """With the scope of the tool, its next call runs without a question."""
     run, wait = await office.asks("refund Ana")
     page = await visit(office.page_of(run, wait))
-    await page.get_by_role("button", name="Approve all calls of this tool").click()
+    await decide(page.get_by_role("button", name="Approve all calls of this tool"))
     await expect(page.locator("#said")).to_contain_text("not asked again for now")
     assert "refunded 1250.0" in (await run.result()).text
 
@@ -611,7 +634,7 @@ async def test_a_form_that_fails_is_told(office, browser):
     ]
     for fail, told in failing:
         await page.route(lambda url: "/inbox" in url, only_posts(fail))
-        await approve.click()
+        await decide(approve)
         await expect(page.locator("#notice")).to_contain_text(told)
         await page.unroute_all()
     assert (await run.status()).awaits
@@ -637,8 +660,7 @@ async def test_who_goes_on_before_the_answer_came_is_told_and_not_taken_away(off
         await page.route(lambda url: "/inbox" in url, only_posts(late))
         await row(page, run).locator("a").click()
         await expect(opened).to_contain_text(run.id)
-        await read(page)
-        await page.get_by_role("button", name="Deny").click()
+        await decide(page.get_by_role("button", name="Deny"))
         await sent.wait()
         await row(page, to).locator("a").click()
         await expect(opened).to_contain_text(to.id)

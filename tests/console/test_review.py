@@ -17,6 +17,7 @@ def card(page, run):
     return page.locator("article.wait", has_text=run.id)
 
 
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_chosen_approvals_are_decided_each_by_itself(office, visit, size, script):
     """Approved with its own tick, denied, left open, decided by another, changed meanwhile: the page says each."""

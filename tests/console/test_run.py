@@ -16,7 +16,7 @@ from sojourn.contracts.principal import ROLES
 from sojourn.errors import DefinitionError
 from sojourn.network import http_client
 from tests.console import desk_app
-from tests.console.conftest import TEMPORAL_UI
+from tests.console.conftest import TEMPORAL_UI, decide
 from tests.http.conftest import listening
 
 WHY = "Why is site s-4 dark?"
@@ -127,7 +127,7 @@ async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script)
     side = page.locator("#side .waits")
     await expect(side.locator("pre")).to_contain_text('"count": 412')
     await side.get_by_label("Reason (optional").fill("they are old")
-    await side.get_by_role("button", name="Approve", exact=True).click()
+    await decide(side.get_by_role("button", name="Approve", exact=True))
     await expect(page.locator(".receipt")).to_contain_text("Approved by local")
     await page.get_by_role("link", name="Back to the run").click()
     await expect(page).to_have_url(f"{desk.url}/runs/{run.id}")
@@ -137,7 +137,7 @@ async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script)
     parent = await desk.waiting("Fuse of s-9")
     await page.goto(f"{desk.url}/runs/{parent.id}")
     await side.get_by_label("Answer").fill("the old one")
-    await side.get_by_role("button", name="Answer", exact=True).click()
+    await decide(side.get_by_role("button", name="Answer", exact=True))
     await page.get_by_role("link", name="Back to the run").click()
     await expect(page).to_have_url(f"{desk.url}/runs/{parent.id}")
     await desk.status_when(parent, lambda status: status.status == "completed")

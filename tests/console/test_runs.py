@@ -34,12 +34,14 @@ def listed(console, until):
     return wait
 
 
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False)])
 async def test_a_row_says_what_is_asked_and_what_the_run_does_now(console, listed, visit, size, script):
     """On a small screen, with and without a script, a row has the message, the agent, the status in a word and what is waited for."""
-    run = await console.waiting("ask me")
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    run = await console.waiting("ask me", session_id=session)
     await listed(run)
-    page = await visit(f"{console.url}/runs", size=size, script=script)
+    page = await visit(f"{console.url}/runs?session={session}", size=size, script=script)
     row = page.locator(f"[id='run-{run.id}']")
     await expect(row).to_contain_text("ask me")
     await expect(row).to_contain_text("Waiting")
@@ -150,6 +152,7 @@ async def test_a_run_that_gave_up_is_not_shown_as_completed(desk, visit, until):
     await expect(page.locator("#head .state")).to_contain_text("max tool rounds")
 
 
+@pytest.mark.usefixtures("patient_pages")
 async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):
     """The row of a run that waits has the cost and the tokens of its plans until now."""
     run = await desk.waiting("Delete the old work orders of s-4")
@@ -192,7 +195,7 @@ async def test_the_navigation_says_how_many_wait(shop, console, visit, until):
         await run.answer("the second")
         told = page.get_by_role("link", name="Inbox 1 waiting", exact=True)
         # Nothing happens in this run, so it is looked at each 10 s.
-        await expect(told).to_be_visible(timeout=60_000)
+        await expect(told).to_be_visible()
 
 
 async def test_the_numbers_agree_with_the_inbox(desk, listed, visit):
@@ -319,13 +322,13 @@ async def test_a_browser_notifies_of_new_waits_if_it_is_asked_to(desk, visit, un
         await page.reload()
         await expect(page.locator("#connection")).to_have_text("Live")
         await desk.waiting("Which meter is secret?", principal=ana)
-        await expect(page.locator("#waiting")).to_have_text("11 waiting", timeout=20_000)
+        await expect(page.locator("#waiting")).to_have_text("11 waiting")
         assert await page.evaluate("window.told") == []
         await page.locator("details.menu summary").click()
         await page.get_by_role("button", name="Notify me when runs wait").click()
         await expect(page.locator("#notify")).to_have_text("Stop notifications")
         await desk.waiting("Which meter is secret?", principal=ana)
-        await expect(page.locator("#waiting")).to_have_text("22 waiting", timeout=20_000)
+        await expect(page.locator("#waiting")).to_have_text("22 waiting")
         assert await page.evaluate("window.told") == [["Sojourn", "2 runs wait for a person"]]
         await page.close()
 

@@ -16,6 +16,7 @@ from sojourn.console.page import Visit
 from sojourn.errors import RunError
 from sojourn.network import http_client
 from sojourn.reader import live_timeline, read_conversation
+from tests.console.conftest import decide
 from tests.console.office import office
 from tests.http.conftest import listening
 from tests.workflows.test_message_answers import Planner, app_of
@@ -161,7 +162,7 @@ async def test_a_message_is_answered_above_the_open_approval(serve, status_when,
         await expect(turn.locator(".said, .answer, .ask")).to_have_text(
             [re.compile("wipe"), re.compile(r"why\?"), re.compile(r"on why\?"), re.compile("disk")]
         )
-        await page.get_by_role("button", name="Approve", exact=True).click()
+        await decide(page.get_by_role("button", name="Approve", exact=True))
         await expect(turn.locator(".prose").last).to_contain_text("why? | on why?")
         await expect(page.locator(".ask .outcome")).to_contain_text("Approved by local")
 
@@ -194,7 +195,7 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
     page = await visit(talk.url, script=script)
     await expect(page.locator(".ask .lead")).to_contain_text("Which one?")
     await page.locator(".ask textarea").fill("the second")
-    await page.get_by_role("button", name="Answer", exact=True).click()
+    await decide(page.get_by_role("button", name="Answer", exact=True))
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
     await page.goto(talk.url)
     await expect(page.locator(".ask .outcome")).to_contain_text("Answered by local: the second")
@@ -205,7 +206,7 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
     await first.evaluate("field => field.type = 'text'")  # as another browser may
     await first.fill("two")
     await second.fill("3")
-    await page.get_by_role("button", name="Answer", exact=True).click()
+    await decide(page.get_by_role("button", name="Answer", exact=True))
     await expect(page.locator(".ask .fault", has_text="This is no number.")).to_be_visible()
     await expect(first).to_have_attribute("aria-invalid", "true")
     await expect(first).to_have_value("two")
@@ -216,7 +217,7 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
         await expect(second).to_have_value("3")
         await talk.session.run.resume()
     await first.fill("2")
-    await page.get_by_role("button", name="Answer", exact=True).click()
+    await decide(page.get_by_role("button", name="Answer", exact=True))
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
 
 
@@ -329,7 +330,7 @@ async def test_results_from_outside_are_sent_here(console, visit, talk):
     await console.status_when(talk.session.run, lambda status: status.awaits)
     page = await visit(talk.url)
     await page.locator(".ask").get_by_label("Result").fill("2.5")
-    await page.get_by_role("button", name="Send the result").click()
+    await decide(page.get_by_role("button", name="Send the result"))
     await expect(page.locator(".turn").last.locator(".prose")).to_have_text("2.5")
 
 
@@ -823,6 +824,7 @@ async def test_the_list_says_what_a_conversation_waits_for_and_that_a_turn_faile
     await expect(page.locator(".now.bad")).to_contain_text("Last turn failed: the shop is closed")
 
 
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visit, until, script):
     """In whichever case; the page says what was looked at, leads further back, and shows by itself what has the words later."""
@@ -832,7 +834,8 @@ async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visi
         await session.send(words)
 
     async def are_listed():
-        return [each async for each in console.client.list_sessions(session_id=f"{mark}-green")]
+        found = {each.session_id async for each in console.client.list_sessions()}
+        return {f"{mark}-blue", f"{mark}-green"} <= found
 
     await until(are_listed)
     page = await visit(f"{console.url}/talk", script=script, size="phone")
