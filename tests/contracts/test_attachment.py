@@ -54,6 +54,6 @@ def test_the_address_of_a_file_is_read_back(run_id: str, base: str) -> None:
 @pytest.mark.parametrize("piece", ["/v1/runs/x", "/attachments/", "/v1/runs/x/attachments/"])
 def test_an_address_of_a_megabyte_is_read_at_once(piece: str) -> None:
     """A request may have an address as long as its body: one of 160 kB took 24 s of the service's only thread."""
-    began = time.perf_counter()
+    began = time.thread_time()
     assert parse_attachment_path(piece * (1_000_000 // len(piece))) is None
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5

@@ -128,7 +128,7 @@ async def edited(session, message_id: str, text: str | None = None) -> str:
 
 async def until(session, is_there):
     """Read the conversation until its timeline is as wanted, and return that."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_there(timeline := await session.timeline()):
             await asyncio.sleep(0.02)
     return timeline
@@ -206,7 +206,7 @@ async def test_a_switch_that_is_refused_says_why_at_once(client, monkeypatch):
 
     monkeypatch.setattr(branches, "fork_of", find_nothing)
     with pytest.raises(InvalidInput, match="branch refused: its history was deleted"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(25):  # a switch that is not refused waits for 30 s
             await session.switch(timeline.tip(timeline.turns[0]))
     assert await said(session, "two", "m-2") == "ONE / two"
 

@@ -139,7 +139,7 @@ async def test_an_answer_in_spite_of_the_used_up_time_counts(serve, traces, quic
         except asyncio.CancelledError:
             return PlanResult.final("just in time")
 
-    policy = RunPolicy(time_budget=timedelta(seconds=1.5))
+    policy = RunPolicy(time_budget=timedelta(seconds=4))
     client = await serve(planner=plan, uses=(make_tools([]),), policy=policy)
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == "just in time"
@@ -169,12 +169,11 @@ def late_form(started: list[str]):
 async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats):
     """A tool that the time budget cuts off, and that then asks, is answered `time_budget`; no event shows a question."""
     login, tools = late_form([])
-    policy = RunPolicy(time_budget=timedelta(seconds=1.5), interrupts_allowed=True)
+    policy = RunPolicy(time_budget=timedelta(seconds=4), interrupts_allowed=True)
     script = ScriptedPlanner([PlanResult.calls(login.call()), end])
     client = await serve(planner=script, uses=(tools,), policy=policy)
     run = await client.start("test.agent", "go")
-    async with asyncio.timeout(30):
-        out = await run.result()
+    out = await run.result()
     (result,) = script.turns[1].tool_results
     assert (result.error.code, out.reason) == ("time_budget", "time_budget")
     await traces(run).check()

@@ -387,7 +387,7 @@ async def test_a_turn_that_begins_meanwhile_is_not_stopped(client, served, sessi
     await others[0].result()
     begin_after("place_of_chat")
     late = asyncio.create_task(said(client, user("one"), assistant("one"), user("TWO"), metadata=session))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len((await talk.timeline()).delivered) < 5:
             await asyncio.sleep(0.02)
     shop.gate.set()
