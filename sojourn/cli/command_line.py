@@ -24,6 +24,7 @@ from sojourn.cli.commands.fork import fork, retry
 from sojourn.cli.commands.init import init
 from sojourn.cli.commands.keys import keys
 from sojourn.cli.commands.list import list_, sessions
+from sojourn.cli.commands.replay import replay
 from sojourn.cli.commands.run import result, run, watch
 from sojourn.cli.commands.schedule import schedule
 from sojourn.cli.commands.send import close, interrupt, send, withdraw
@@ -55,7 +56,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Steer": (pause, resume, cancel, set_aside, bulk),
     "Try again": (fork, retry),
     "Serve": (dev, worker, serve, server, keys, doctor),
-    "Files": (export, catalog),
+    "Files": (export, catalog, replay),
 }
 """The commands under the headings of the help, in its order."""
 
@@ -105,6 +106,7 @@ _READING = (
     "init",
     "keys",
     "list",
+    "replay",
     "result",
     "sessions",
     "show",

@@ -138,7 +138,7 @@ class Flow:
         self._function = function
         self._name = getattr(function, "__name__", "flow")
         self._restart_on = options.restart_on
-        self._on_skipped_call = options.on_skipped_call
+        self.on_skipped_call: OnSkippedCall = options.on_skipped_call
         self._planner = RepairingPlanner(
             self._plan,
             defaults=options.defaults,
@@ -177,11 +177,11 @@ class Flow:
 
     def _passing(self, case: Case, plan: PlanResult) -> PlanResult:
         skipped = case.skipped_effects
-        if not skipped or self._on_skipped_call == "ignore":
+        if not skipped or self.on_skipped_call == "ignore":
             return plan
         names = [f"{each.tool} (step {case.steps.name_of(each)!r})" for each in skipped[:5]]
         what = f"the flow {self._name} was changed, and passes by what has run: {', '.join(names)}"
-        if self._on_skipped_call == "ask" and case.may_ask:
+        if self.on_skipped_call == "ask" and case.may_ask:
             question = f"{what}. Go on without it?"
             answer = case.answer_to(question)
             if answer is None:

@@ -2,7 +2,7 @@
 
 The package decides how a test starts a server and workers, moves a run's clock, and replaces an agent's
 planner, model or MCP server. Only `pytest_plugin` imports pytest; the installed package registers it, and
-it starts nothing until a test uses one of its fixtures (`provider`, `serve`, `temporal_server`,
+it starts nothing until a test uses one of its fixtures (`provider`, `replay_histories`, `serve`, `temporal_server`,
 `temporal_address`, `use_mcp`, `use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces
 models and records their responses, `sojourn.testing.providers` answers like a provider,
 `sojourn.testing.mcp` replaces MCP servers.

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from sojourn.server import Server
     from sojourn.testing.providers import ProviderServer
 
-__all__ = ["provider", "serve", "temporal_address", "temporal_server", "use_mcp", "use_model"]
+__all__ = [
+    "provider",
+    "replay_histories",
+    "serve",
+    "temporal_address",
+    "temporal_server",
+    "use_mcp",
+    "use_model",
+]
 
 _AT_ONCE = timedelta(0)
 
@@ -92,6 +100,21 @@ async def provider() -> "AsyncGenerator[ProviderServer]":
         yield server
     for error in server.errors:
         raise error
+
+
+@pytest.fixture
+def replay_histories() -> "Callable[..., Awaitable[None]]":
+    """Return a function that fails if a deploy of an app would harm a recorded run.
+
+        await replay_histories("histories", app)
+
+    It needs pytest-asyncio, and no server. It finds what `sojourn replay` finds, in a file or in every
+    `*.json` of a folder, and names all problems. Other arguments: `strict=True` fails for notes too, such as
+    plans of planners in code that are others now; `plans=False` makes no plans again; `codec=...` decrypts.
+    """
+    from sojourn.testing.replay import fail_for_problems  # noqa: PLC0415
+
+    return fail_for_problems
 
 
 @pytest.fixture

@@ -250,6 +250,7 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("approve", "r", "--for-ever"), "--for-ever"),
         (("export", "r", "--app", "nowhere:app"), "no module 'nowhere'"),
         (("catalog", "nowhere:app"), "no module 'nowhere'"),
+        (("replay", "nowhere:app", "--open"), "no module 'nowhere'"),
         (("dev", "nowhere:app"), "no module 'nowhere'"),
         (("dev", "nowhere"), "MODULE:APP"),
         (("worker", "nowhere:app"), "no module 'nowhere'"),
@@ -304,7 +305,7 @@ async def test_every_command_is_in_the_table():
     from sojourn.cli import app
 
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
-    serving = {"worker", "serve", "server", "dev", "catalog", "init"}
+    serving = {"worker", "serve", "server", "dev", "catalog", "init", "replay"}
     assert named - serving == {case.line.split()[0] for case in CASES} - {"schedule"}
     groups = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
     assert set(groups) == {"schedule", "keys"}, "keys needs no server"

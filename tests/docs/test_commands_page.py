@@ -323,6 +323,19 @@ async def test_export(served, here):
     assert set(written.json) == {"run_id", "history", "events"}
 
 
+async def test_replay(served, here):
+    """The lines replay histories and runs, with the fields of the reference."""
+    run = await served.start("add")
+    await run.result()
+    exported = await served.sojourn("export", run.id, "--history", "histories/run.json")
+    assert exported.code == 0, exported.err
+    lines = [[run.id if word == "RUN" else word for word in words] for words in lines_of("Replay")]
+    *_, listed = await all_well(served, lines)
+    known = set(re.findall(r"`(\w+)`", JSON_PAGE.split("## Replays")[1].split("## Development")[0]))
+    assert {name for each in listed.objects for name in each} <= known
+    assert listed.objects[-1]["runs"] == 1
+
+
 async def test_catalog_and_doctor(served, here):
     """The lines print the tree, the fields and the files that the page names."""
     tree, listed, written = await all_well(served, lines_of("Catalog"))

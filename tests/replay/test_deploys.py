@@ -1,0 +1,136 @@
+"""A replay catches each incompatible edit of an app, and finds nothing in an app that did not change."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn import data_converter
+from sojourn.events.one_run import export_histories, fetch_histories
+from sojourn.replay import Replay, RunReport, files_in, runs_on_server, source_of_file, source_of_run
+from tests.replay import scenarios
+from tests.replay.deploys import EDITS, shop
+
+HISTORIES = Path(__file__).parent / "histories"
+
+
+async def reports_of(app, sources) -> list[RunReport]:
+    """The reports of these runs on an app."""
+    async with Replay(app, data_converter) as replay:
+        return [report async for report in replay.reports(sources)]
+
+
+async def record(client, folder: Path) -> None:
+    """Start one run of each agent, bring it to its end or its wait, and write its history."""
+    agents = {agent for agent, _ in EDITS.values()}
+    runs = {agent: await client.start(f"shop.{agent}", "Begin.") for agent in agents}
+    for agent in ("flow", "clerk", "parent"):
+        await runs[agent].result()
+    for agent in ("half", "approval", "question"):
+        await runs[agent].until_waiting()
+    (wait,) = await runs["outside_clerk"].until_waiting()
+    weighed = {"tool_call_id": wait.items[0].tool_call_id, "result": 3}
+    await runs["outside_clerk"].provide_tool_results(wait.id, [weighed])
+    await runs["outside_clerk"].result()
+    async with asyncio.timeout(30):
+        async for event in runs["remote_clerk"].events():
+            if event.type == "tool_start":
+                break
+    for agent, run in runs.items():
+        exported = export_histories(await fetch_histories(client.temporal, run.id))
+        (folder / f"{agent}.json").write_text(json.dumps(exported))
+
+
+async def test_each_incompatible_edit_is_caught(serve, subtests, tmp_path):
+    """Recorded runs have no finding on their own app, and the problem of each edit on the edited one."""
+    client = await serve(shop())
+    await record(client, tmp_path)
+    same = await reports_of(shop(), map(source_of_file, files_in(tmp_path)))
+    assert {report.agent_id: report.findings for report in same if report.findings} == {}
+    for edit, (agent, kind) in EDITS.items():
+        with subtests.test(edit):
+            (report,) = await reports_of(shop(edit), [source_of_file(tmp_path / f"{agent}.json")])
+            assert kind in {each.kind for each in report.problems}
+    listed = [each async for each in runs_on_server(client.temporal, client.task_queue, None)]
+    assert sorted(listed) == sorted(report.run_id for report in same if report.is_open)
+    assert len(listed) == 4
+
+
+async def test_the_workflow_code_that_decides_otherwise_is_named(monkeypatch):
+    """The finding has the event, what the history has there, and what the code asks for."""
+    monkeypatch.setattr("workflows.plan.PLAN", "PlanTwiceActivity")
+    monkeypatch.setattr("workflows.local_plan.PLAN", "PlanTwiceActivity")
+    source = source_of_file(HISTORIES / "plain_calls.json")
+    (report,) = await reports_of(scenarios.make_app(), [source])
+    (problem,) = report.problems
+    assert (problem.kind, problem.event) == ("nondeterminism", 5)
+    assert "`activity task scheduled` (PlanActivity 1)" in problem.text
+    assert "now asks for activity type 'PlanTwiceActivity'" in problem.text
+
+
+async def test_a_later_event_is_found(tmp_path):
+    """The task at which the history differs is found among many."""
+    stored = json.loads((HISTORIES / "plain_calls.json").read_text())
+    scheduled = [each for each in stored["events"] if each["eventType"].endswith("ACTIVITY_TASK_SCHEDULED")]
+    attributes = scheduled[-1]["activityTaskScheduledEventAttributes"]
+    attributes["activityType"]["name"] = "AnotherActivity"
+    (tmp_path / "run.json").write_text(json.dumps(stored))
+    (report,) = await reports_of(scenarios.make_app(), [source_of_file(tmp_path / "run.json")])
+    assert [(each.kind, each.event) for each in report.problems] == [
+        ("nondeterminism", int(scheduled[-1]["eventId"]))
+    ]
+
+
+async def test_stored_histories_raise_no_alarm():
+    """Every stored history of an unchanged app passes, and its planners decide the same."""
+    found = await reports_of(scenarios.make_app(), map(source_of_file, files_in(HISTORIES)))
+    different = {report.run_id: report.findings for report in found if report.findings}
+    # The beginning of its transcript is in a storage.
+    assert [each.kind for each in different.pop("events_archived")] == ["not_compared"]
+    assert different == {}
+    assert sum(report.plans for report in found) > 250
+
+
+@pytest.mark.parametrize("damage", ["cut", "headless", "gap", "foreign", "binary", "list", "deep", "empty"])
+async def test_a_damaged_file_is_a_finding(tmp_path, damage):
+    """It is reported by its name, and the runs beside it are replayed."""
+    text = (HISTORIES / "plain_calls.json").read_text()
+    stored = json.loads(text)
+    events = stored["events"]
+    content = {
+        "cut": text[:2_000],
+        "headless": json.dumps({"events": events[2:]}),
+        "gap": json.dumps({"events": [*events[:6], *events[7:]]}),
+        "foreign": text.replace('"AgentRun"', '"PaymentFlow"'),
+        "binary": "\udcff\x00",
+        "list": "[]",
+        "deep": "[" * 100_000,
+        "empty": "",
+    }[damage]
+    (tmp_path / "a.json").write_bytes(content.encode(errors="surrogateescape"))
+    (tmp_path / "b.json").write_text(text)
+    bad, good = await reports_of(scenarios.make_app(), map(source_of_file, files_in(tmp_path)))
+    assert [(each.kind, each.is_problem) for each in bad.findings] == [("unreadable", True)]
+    assert "a.json" in bad.findings[0].text
+    assert (good.findings, good.plans > 2, good.is_open) == ([], True, False)
+
+
+async def test_a_part_of_a_history_is_an_open_run(tmp_path):
+    """A history that ends early replays, and its run is open."""
+    stored = json.loads((HISTORIES / "plain_calls.json").read_text())
+    stored["events"] = stored["events"][:17]
+    (tmp_path / "run.json").write_text(json.dumps(stored))
+    (report,) = await reports_of(scenarios.make_app(), [source_of_file(tmp_path / "run.json")])
+    assert (report.findings, report.is_open, report.plans) == ([], True, 1)
+
+
+async def test_a_run_of_the_server_is_replayed(serve):
+    """Its history is fetched, and a run that the server does not have is a finding."""
+    client = await serve(shop())
+    run = await client.start("shop.clerk", "Begin.")
+    await run.result()
+    (report,) = await reports_of(shop(), [source_of_run(client.temporal, run.id)])
+    assert (report.run_id, report.findings, report.plans) == (run.id, [], 3)
+    (missing,) = await reports_of(shop(), [source_of_run(client.temporal, "no-such-run")])
+    assert [each.kind for each in missing.findings] == ["unreadable"]
