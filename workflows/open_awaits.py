@@ -58,7 +58,7 @@ class OpenAwaits:
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
-        self._judging: list[str] = []
+        self.judging: list[str] = []
         """The waits of the decisions that a worker judges or whose edits it checks."""
         self._judged = 0
         """Number of decisions that this execution has had judged."""
@@ -171,7 +171,7 @@ class OpenAwaits:
     @property
     def is_answered(self) -> bool:
         """Whether an answer has come that its call has not taken up yet."""
-        return bool(self._checks or self._judging) or any(future.done() for future in self._futures.values())
+        return bool(self._checks or self.judging) or any(future.done() for future in self._futures.values())
 
     async def result_of(
         self, wait: AwaitExternalTools, tool_call_id: str, go_on: ContinueAsNew | None = None
@@ -218,7 +218,7 @@ class OpenAwaits:
                 if is_first:
                     self._escalate(await_id)
                     continue
-                if await_id in self._judging and patched("decided-in-time"):
+                if await_id in self.judging and patched("decided-in-time"):
                     # A workflow task may bring both the end of the time and the verdict on a decision that came before,
                     # in an order that depends on asyncio. Conditions are checked once everything else has run.
                     await workflow.wait_condition(lambda: True)
@@ -372,7 +372,7 @@ class OpenAwaits:
         if patched("decisions-in-order"):
             self._judged += 1
             fields["key"] = str(self._judged)
-        self._judging.append(wait.id)
+        self.judging.append(wait.id)
         try:
             if answer.arguments is not None:
                 verdict = await check_edit(EditTask(**fields, judges=judges))
@@ -380,7 +380,7 @@ class OpenAwaits:
                 why = await judge_approver(ApproverTask(**fields))
                 verdict = Rejection(why, NOT_APPROVER) if why else None
         finally:
-            self._judging.remove(wait.id)
+            self.judging.remove(wait.id)
         if "key" in fields and not isinstance(verdict, Rejection):
             # The run may have taken messages since that the history has after the verdict.
             workflow.upsert_memo({DECIDED: fields["key"]})

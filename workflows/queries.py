@@ -17,10 +17,12 @@ from sojourn.core.run.status import status_of
 from sojourn.core.run.transcript import Segments, slice_of
 
 from .current_state import CurrentState
+from .open_awaits import OpenAwaits
 
 
 class RunQueries(ABC):
     current: CurrentState
+    awaits: OpenAwaits
 
     @abstractmethod
     def _messages(self, until: int | None) -> Iterable[bytes]:
@@ -35,7 +37,8 @@ class RunQueries(ABC):
 
     @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
-        return status_of(self.current.state, workflow.info().workflow_id, workflow.now())
+        judging = self.awaits.judging
+        return status_of(self.current.state, workflow.info().workflow_id, workflow.now(), judging)
 
     @workflow.query(name="memory", description="What the run knows beside its transcript.")
     def memory(self) -> dict[str, Any]:

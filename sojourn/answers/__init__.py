@@ -21,6 +21,7 @@ from sojourn.answers.submitting import (
     find_closed_wait,
     find_earlier_answer,
     is_same_answer,
+    status_once_judged,
     submit,
 )
 from sojourn.answers.texts import (
@@ -84,6 +85,7 @@ __all__ = [
     "parse_payload",
     "read_verdict",
     "send_each",
+    "status_once_judged",
     "status_view",
     "submit",
     "wait_view",

@@ -5,6 +5,7 @@ who may decide, and the run checks again. Sending an answer is idempotent: `Run`
 the wait has already (`sojourn.client.wait_end`), so a client that got no reply may send its answer again.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sojourn.client.wait_end import Receipt, find_wait_end, refusal_of_end
 from sojourn.contracts.awaits import AwaitConfirmation, KindName
 from sojourn.contracts.event import Event
 from sojourn.contracts.principal import ROLES, Principal
+from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.clarification import faults_of
 from sojourn.core.awaits.confirmation import EDIT
@@ -60,6 +62,7 @@ __all__ = [
     "find_closed_wait",
     "find_earlier_answer",
     "is_same_answer",
+    "status_once_judged",
     "submit",
 ]
 
@@ -69,6 +72,9 @@ MAX_REASON = 10_000
 USER = "user"
 """The role that answers questions and returns results of external calls."""
 
+
+JUDGING_INTERVAL = 0.1
+"""Seconds between two looks at a run while a worker judges a decision, which takes 25 s at most."""
 
 _APPROVERS = f"principals with the role {APPROVER}"
 """Approvers in words, for a call whose tool and rules name none."""
@@ -464,3 +470,16 @@ def _missing(principal: Principal, role: str, run_id: str) -> MissingRole:
 
 def _name(principal: Principal | None, by: str | None) -> str:
     return by or (principal.subject if principal else "")
+
+
+async def status_once_judged(run: Run) -> RunStatus:
+    """Return the status of a run once no worker judges a decision.
+
+    Until then the run may go on by itself, so a face looks here before it asks a person about the waits. A refused decision may
+    leave no event to wait for.
+    """
+    status = await run.status()
+    while status.judging:
+        await asyncio.sleep(JUDGING_INTERVAL)
+        status = await run.status()
+    return status

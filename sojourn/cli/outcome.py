@@ -8,7 +8,7 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.answers import WaitView, open_waits
+from sojourn.answers import WaitView, open_waits, status_once_judged
 from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
@@ -81,7 +81,7 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = Fal
 
 async def _require_progress(turn: "SessionTurn") -> None:
     """Raise the waits of a conversation that does nothing before they end."""
-    status = await turn.run.status()
+    status = await status_once_judged(turn.run)
     waits = [] if status.answering else open_waits(status)
     if waits and not await _has_ended(turn):
         raise waits_error(turn.run, waits)

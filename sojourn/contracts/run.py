@@ -412,6 +412,8 @@ class RunStatus(Record):
     """In a conversation: messages that wait for their turn."""
     answering: str = ""
     """In a conversation: the message that is being answered while approvals are open; empty if there is none."""
+    judging: list[str] = []
+    """Ids of the waits whose decision a worker judges: whether its sender may decide, or the edited arguments."""
     notes: list[str] = []
     """The last 20 notes."""
     safeguards: Safeguards | None = None

@@ -24,6 +24,7 @@ from sojourn.answers import (
     parse_answer,
     read_verdict,
     send_each,
+    status_once_judged,
     submit,
     wait_view,
 )
@@ -124,7 +125,7 @@ async def _wait_for_question(service: Service, run: Run, after: str) -> RunStatu
                     looks = True
                 elif looks:
                     looks = False
-                    status = await run.status()
+                    status = await status_once_judged(run)
                     if needs_answer(status):
                         return status
     return None

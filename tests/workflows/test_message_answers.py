@@ -44,6 +44,24 @@ async def wipe(disk: str) -> str:
     return f"wiped {disk}"
 
 
+verdicts: list[asyncio.Event] = []
+"""What a worker waits for before it judges a decision."""
+
+
+async def is_bo(principal: Principal, _call, _wait) -> bool:
+    """Let Bo decide."""
+    for each in verdicts:
+        await each.wait()
+    return principal.subject == "bo"
+
+
+@tools.tool(approvers=is_bo)
+async def burn(disk: str) -> str:
+    """Burn a disk."""
+    done.append(disk)
+    return f"burnt {disk}"
+
+
 @tools.tool
 async def look(disk: str) -> str:
     """Look at a disk."""

@@ -195,7 +195,8 @@ class Fold:
         run = self._fold
         if self._now is None:
             return RunStatus(run_id=run.run_id)
-        return status_of(run.state, run.run_id, self._now).model_copy(
+        judging = [task.wait.id for task in self._waits.judging.values()]
+        return status_of(run.state, run.run_id, self._now, judging).model_copy(
             update={"failure": self._failure, "failure_code": self._failure_code}
         )
 

@@ -18,8 +18,11 @@ from sojourn.values.text import clip
 __all__ = ["end_notice", "read_kinds", "status_of", "turn_notice", "wait_notice"]
 
 
-def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
-    """Return the status of an open run, from its state."""
+def status_of(state: RunState, run_id: str, now: datetime, judging: Sequence[str] = ()) -> RunStatus:
+    """Return the status of an open run, from its state.
+
+    `judging` names the waits whose decision a worker judges.
+    """
     paused = state.paused
     waits_for = next(iter(state.waits.open), "")
     return RunStatus(
@@ -46,6 +49,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         turns=state.turns,
         queued=len(state.inbox.waiting),
         answering=answering(state.interim),
+        judging=list(judging),
         notes=list(state.notes),
         safeguards=state.safeguards.status(),
         started_at=state.began,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeVar
 
-from sojourn.answers import WaitView, open_waits, wait_view
+from sojourn.answers import WaitView, open_waits, status_once_judged, wait_view
 from sojourn.contracts.event import (
     ApprovalGivenEvent,
     AwaitAnsweredEvent,
@@ -154,6 +154,8 @@ class AgentReply:
         """Whether the message was to be answered while approvals are open, and was not."""
         self._held: list[WaitView] = []
         """Open waits from before the reply, as long as its message waits for them."""
+        self._has_own = not self.follows_answer
+        """Whether the answer that the reply follows was read, if it follows one."""
         self.has_other_decision = False
         """Whether a wait ended while the message waited for one, so that the one asked now may be another than its client displayed."""
         self._sent = SentText()
@@ -187,8 +189,15 @@ class AgentReply:
 
     @property
     def may_be_held(self) -> bool:
-        """Whether the message may wait until an approval from before the reply is decided."""
-        return self.state == "open" and (not self._is_mine or self._is_left)
+        """Whether an approval from before the reply may be what it waits for.
+
+        Its message may wait for one. If it was an answer, another one may be open.
+        """
+        return self.state == "open" and (not self._is_mine or self._is_left or self.follows_answer)
+
+    @property
+    def follows_answer(self) -> bool:
+        return bool(self.token.after and not self.token.message_id)
 
     @property
     def waits(self) -> list[WaitView]:
@@ -225,7 +234,8 @@ class AgentReply:
     def take(self, event: Event, cursor: str) -> str:
         """Take the next event, and return its addition to the text."""
         is_answer = isinstance(event, AwaitAnsweredEvent | ApprovalGivenEvent)
-        self.has_other_decision = self.has_other_decision or (is_answer and self.may_be_held)
+        if is_answer and self.may_be_held:
+            self.has_other_decision, self._has_own = self._has_own, True
         before, changes = len(self.text), self.tree.feed(event, cursor)
         self._release()
         self.at = event.time
@@ -409,16 +419,19 @@ async def _follow_live(
 async def _find_held(service: Service, reply: AgentReply) -> list[WaitView] | None:
     """Return the open waits that the message of a reply waits for.
 
-    Their policy answers messages, and yet this one is not being answered. There are none if the status is ahead of the
-    events. None if anything else goes on.
+    Their policy answers messages, and yet this one is not being answered, or it was an answer itself. There are none if the
+    status is ahead of the events. None if anything else goes on.
     """
     try:
-        status = await service.client.get_run(reply.token.run_id).status()
+        status = await status_once_judged(service.client.get_run(reply.token.run_id))
     except SojournError:  # the events tell what follows
         return None
     views = [view for view in open_waits(status) if view.is_for_people]
     if not (any(view.on_message == "answer" for view in views) and is_blocked(status)):
         return None
+    if reply.follows_answer:
+        ended = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
+        return [] if any(call.id in ended and call.result is None for call in reply.tree.top.calls) else views
     return views if status.queued or reply.turn_id else []
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sojourn.answers import open_waits, wait_view
+from sojourn.answers import open_waits, status_once_judged, wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
     ApprovalGivenEvent,
@@ -139,7 +139,7 @@ class TurnStream:
                     while True:
                         await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
                         if not next_batch.done():
-                            status = await self.run.status()
+                            status = await status_once_judged(self.run)
                             if looks := is_blocked(status):
                                 late += 1
                                 if self._has_events_of(status) or late > MOST_LATE:

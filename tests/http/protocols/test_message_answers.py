@@ -7,11 +7,13 @@ import pytest
 
 from sojourn import PlanResult, Principal
 from sojourn.asgi import create_app
+from sojourn.errors import NotApprover
+from sojourn.http.answering import QUIET
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.every_protocol import PROTOCOLS, say
-from tests.workflows.test_message_answers import Meddling, Planner, app_of, done, wipe
+from tests.workflows.test_message_answers import Meddling, Planner, app_of, burn, done, verdicts, wipe
 
 LOCAL = Principal(subject="local")
 """Who asks without an authentication."""
@@ -33,6 +35,26 @@ class Twice(Silent):
         results = [message for message in turn.messages if message.role == "tool"]
         if turn.finalize is None and len(results) == 1:
             return PlanResult.calls(wipe.call(disk="b"))
+        return await super().plan(turn)
+
+
+class Both(Silent):
+    """Wipes two disks at once."""
+
+    async def plan(self, turn):
+        """Plan."""
+        if turn.finalize is None and turn.messages[-1].text == "wipe":
+            return PlanResult.calls(wipe.call(disk="a"), wipe.call(disk="b"))
+        return await super().plan(turn)
+
+
+class Burning(Planner):
+    """Burns a disk, about which a worker judges who may decide."""
+
+    async def plan(self, turn):
+        """Plan."""
+        if turn.finalize is None and turn.messages[-1].text == "burn":
+            return PlanResult.calls(burn.call(disk="a"))
         return await super().plan(turn)
 
 
@@ -123,6 +145,53 @@ async def test_the_call_that_is_shown_again_is_approved_in_the_chat(served):
     last = (await http.post("/openai/v1/responses", json=yes)).json()
     assert last["status"] == "completed"
     assert done == ["a"]
+
+
+@pytest.mark.parametrize("served", [{"planner": Both}], indirect=True)
+async def test_after_yes_the_reply_shows_a_second_call_that_was_open_before(served):
+    """The person who decides may have this chat alone, and `yes` to that reply runs the second call."""
+    _, http, _ = served
+
+    async def say_next(text: str, before: str | None) -> tuple[str, str]:
+        body = {"model": "test.agent", "input": text, "previous_response_id": before}
+        response = (await http.post("/openai/v1/responses", json=body, timeout=20)).json()
+        return response["id"], response["output"][0]["content"][0]["text"]
+
+    first, _ = await say_next("wipe", None)
+    held, shown = await say_next("why?", first)
+    assert '"a"' in shown
+    second, shown = await say_next("yes", held)
+    assert ('"b"' in shown, done) == (True, ["a"])
+    read = (await http.get(f"/openai/v1/responses/{second}")).json()
+    assert read["output"][0]["content"][0]["text"] == shown
+    _, last = await say_next("yes", second)
+    assert ("wiped a, wiped b" in last, done) == (True, ["a", "b"])
+
+
+@pytest.mark.parametrize("served", [{"planner": Burning}], indirect=True)
+async def test_a_message_is_not_shown_a_call_whose_decision_is_being_judged(served, until, status_when):
+    """It is answered once a worker has refused the decision, and the status says that one does."""
+    client, http, _ = served
+    session = client.session("test.agent", uuid.uuid4().hex, principal=LOCAL)
+    await session.send("burn")
+    (wait,) = await session.run.until_waiting()
+    verdicts.append(verdict := asyncio.Event())
+    decision = asyncio.create_task(session.run.approve(wait, principal=Principal(subject="eve")))
+    assert (await status_when(session.run, lambda status: status.judging)).judging == [wait.id]
+    request = say("response", "why?", session_id=session.session_id, message_id="m1", agent_id="test.agent")
+    asked = asyncio.create_task(
+        http.request(request.method, request.path, headers=request.headers, json=request.body)
+    )
+    await status_when(session.run, lambda status: status.queued)
+    await asyncio.sleep(5 * QUIET)
+    assert not asked.done()
+    verdict.set()
+    verdicts.clear()
+    with pytest.raises(NotApprover):
+        await decision
+    assert "on why?" in (await asked).text
+    assert (await session.status()).judging == []
+    await session.run.deny(wait, principal=Principal(subject="bo"))
 
 
 @pytest.mark.parametrize("served", [{"planner": Twice}], indirect=True)
