@@ -16,7 +16,7 @@ from typing import NamedTuple
 from temporalio import workflow
 
 from sojourn.values.undecodable import Undecodable
-from sojourn.values.wire import size_of
+from sojourn.values.wire import MAX_INLINE_BYTES, size_of
 
 from .current_state import CurrentState, patched
 
@@ -76,7 +76,7 @@ class _Length(NamedTuple):
 
 
 class _Arrived:
-    """The results that came with one length of the history.
+    """The results and messages that came with one length of the history.
 
     They are measured only when it matters, which takes as long as to write them.
     """
@@ -91,8 +91,7 @@ class _Arrived:
         return self._bytes + len(self.results) * LARGEST_ANSWER
 
     def measure(self) -> int:
-        for result in self.results:
-            self._bytes += LARGEST_ANSWER if isinstance(result, Undecodable) else size_of(result)
+        self._bytes += sum(map(_size, self.results))
         self.results.clear()
         return self._bytes
 
@@ -167,7 +166,8 @@ class HistoryBudget:
     def look(self, result: object = None) -> None:
         """Read the present numbers, because an event of the history has woken the run.
 
-        The result of a local activity is no such event. `result` is that of an activity or a child run.
+        The result of a local activity is no such event. `result` is that of an activity or a child run, or a
+        message.
         """
         self._held = _present_length() if self._held and self._local else None
         if result is not None:
@@ -204,6 +204,16 @@ class HistoryBudget:
             self._is_ignored = True
         return self.looks_full
 
+    def takes(self, message: object) -> bool:
+        """Check whether a message has room beside the answers in flight.
+
+        A small one always has. Only a validator may ask: an update that it refuses leaves no trace. A signal cannot be refused.
+        """
+        if self._in_flight == 0 or (size := _size(message)) <= MAX_INLINE_BYTES:
+            return True
+        filled = self._length.bytes + self._in_flight * LARGEST_ANSWER
+        return filled + self._present_arrived.measure() + size <= MOST_BYTES
+
     async def for_answer(self) -> AbstractContextManager[None]:
         """Wait until an answer has room together with those in flight.
 
@@ -232,6 +242,13 @@ class HistoryBudget:
         if filled + arrived.most_bytes <= MOST_BYTES:
             return True
         return filled + arrived.measure() <= MOST_BYTES or not patched("answers-counted")
+
+
+def _size(value: object) -> int:
+    try:
+        return LARGEST_ANSWER if isinstance(value, Undecodable) else size_of(value)
+    except ValueError:  # a client may send bytes that are no text
+        return LARGEST_ANSWER
 
 
 def _present_length() -> _Length:

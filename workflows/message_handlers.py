@@ -85,6 +85,10 @@ _Steering = PauseRequest | ResumeRequest | Released | Rejection
 
 _NO_CONVERSATION = Rejection(NO_CONVERSATION)
 
+_NO_ROOM = Rejection(
+    "the history has no room for it beside the calls that are under way; send it again once they have ended"
+)
+
 _HIDDEN = Rejection("its sender may not see the run", NOT_VISIBLE)
 
 
@@ -200,6 +204,7 @@ class MessageHandlers(ABC):
         if isinstance(message, ResumeRequest) and not self.current.state.admits(message.principal):
             self._check(_HIDDEN)
         self._check(refuse_ignored_fields(RESUME, values) or message)
+        self._check_room(values)
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
@@ -259,7 +264,10 @@ class MessageHandlers(ABC):
         sent = read_send(values, Inbox(), state.opening.tenant)
         if isinstance(sent, SentMessage) and not sent.admits and not state.admits(sent.principal):
             self._check(_HIDDEN)
-        self._check(self._read_send(values))
+        sent = self._read_send(values)
+        self._check(sent)
+        if isinstance(sent, SentMessage) and not state.inbox.where(sent.message_id):
+            self._check_room(values)
 
     @workflow.signal(name=SEND, description="Send a message to a conversation.")
     async def send_by_signal(self, *values: Any) -> None:
@@ -340,6 +348,7 @@ class MessageHandlers(ABC):
     @branch_by_update.validator
     def _check_branch(self, *values: Any) -> None:
         self._check(self._read_branch(values))
+        self._check_room(values)
 
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
@@ -415,7 +424,7 @@ class MessageHandlers(ABC):
         return _NO_CONVERSATION
 
     def _accept(self, sent: SentMessage | Rejection) -> Accepted:
-        self.awaits.room.look()
+        self.awaits.room.look(sent)
         self._check(sent)
         assert isinstance(sent, SentMessage)
         state = self.current.state
@@ -506,6 +515,9 @@ class MessageHandlers(ABC):
             details = [{**facts_of(wait), **faults}] if wait else []
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
+    def _check_room(self, values: Sequence[Any]) -> None:
+        self._check(None if self.awaits.room.takes(values) else _NO_ROOM)
+
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
         # Refuse too an answer with a field that would be ignored, such as a misspelt one.
         answer, wait = self.awaits.read(kind, values, "update"), self.awaits.find_named(values)
@@ -519,11 +531,13 @@ class MessageHandlers(ABC):
         if not isinstance(answer, (Repeated, Rejection)) and self.awaits.is_overdue(answer.await_id):
             self._check(Rejection(f"{answer.await_id} expired before an answer came", "AwaitClosed"))
         message_id, inbox = _message_id(), self.current.state.inbox
+        if not isinstance(answer, Repeated):
+            self._check_room(values)
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Rejection(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
-        self.awaits.room.look()
+        self.awaits.room.look(values)
         sent = require_decoded(values)
         edit: CallEdit | Rejection | None = None
         if kind == PROVIDE_CONFIRMATION:
@@ -556,7 +570,7 @@ class MessageHandlers(ABC):
             self.awaits.refuse_signal(kind, values, answer)
 
     def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Rejection:
-        self.awaits.room.look()
+        self.awaits.room.look(values)
         self._signals += 1
         return accept_values(f"unread-{self._signals}", values)
 

@@ -228,3 +228,34 @@ async def test_large_results_at_once_end_no_run(serve, traces, status_when):
     await asyncio.gather(*sent)
     assert (await run.result()).text == "all"
     await traces(run).check(received)
+
+
+async def test_a_large_message_is_refused_while_answers_in_flight_need_the_room(serve, traces, monkeypatch):
+    """It would fill the history beside the largest answer of a call. A small message has room, and the large one has it afterwards."""
+    begun, ends = asyncio.Event(), asyncio.Event()
+    slow = Toolset("far.slow")
+
+    @slow.tool
+    async def hold() -> str:
+        """Return late."""
+        begun.set()
+        await ends.wait()
+        return "held"
+
+    async def plan(turn):
+        is_first = turn.messages[-1].text == "hold"
+        return PlanResult.calls(hold.call()) if is_first else PlanResult.final(turn.messages[-1].text[:5])
+
+    monkeypatch.setattr(room, "MOST_BYTES", room.LARGEST_ANSWER + 100_000)
+    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[slow])]))
+    session = client.session("test.agent", "large")
+    first = await session.send("hold")
+    await begun.wait()
+    with pytest.raises(InvalidInput, match="send it again once they have ended"):
+        await session.send("large" * 20_000, message_id="m1")
+    small = await session.send("small")
+    ends.set()
+    await first.result()
+    assert (await small.result()).text == "small"
+    assert (await (await session.send("large" * 20_000, message_id="m1")).result()).text == "large"
+    await traces(session.run).check()
