@@ -8,16 +8,12 @@ import argparse
 import asyncio
 import random
 import statistics
-import sys
 import time
-from dataclasses import dataclass, fields
-
-from rich.console import Console
-from rich.table import Table
+from dataclasses import dataclass
 
 from bench import load
 from bench.agents import echo, tools
-from bench.waiting import is_well, serve, some_at_once, worker_of
+from bench.waiting import is_well, print_figures, serve, some_at_once, worker_of
 from sojourn import Agent, App, Client, PlanResult, Session, Turn
 from sojourn.server import Server
 from sojourn.worker import MAX_CACHED_RUNS
@@ -128,17 +124,13 @@ async def measure(sessions: int, turns: int, seconds: float, cache: int, asked: 
 
 async def main(options: argparse.Namespace) -> None:
     """Measure with each size of the cache in turn, and print a table."""
-    samples: list[Sample] = []
-    for cache in options.caches:
-        samples.append(await measure(options.sessions, options.turns, options.seconds, cache, options.asked))
-        print(samples[-1], file=sys.stderr, flush=True)
-    table = Table(title=f"idle conversations of {options.turns} turns, watched for {options.seconds:g} s")
-    table.add_column("figure")
-    for _ in samples:
-        table.add_column(justify="right")
-    for field in fields(Sample):
-        table.add_row(field.name, *(f"{getattr(sample, field.name):.4g}" for sample in samples))
-    Console().print(table)
+    await print_figures(
+        f"idle conversations of {options.turns} turns, watched for {options.seconds:g} s",
+        [
+            measure(options.sessions, options.turns, options.seconds, cache, options.asked)
+            for cache in options.caches
+        ],
+    )
 
 
 if __name__ == "__main__":

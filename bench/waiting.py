@@ -26,7 +26,7 @@ from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Run, Run
 from sojourn.server import Server
 from sojourn.worker import MAX_CACHED_RUNS
 
-__all__ = ["WorkerProcess", "is_well", "serve", "some_at_once", "worker_of"]
+__all__ = ["WorkerProcess", "is_well", "print_figures", "serve", "some_at_once", "worker_of"]
 
 CACHES = (MAX_CACHED_RUNS, 100)
 AT_ONCE = 16
@@ -218,19 +218,27 @@ async def measure(runs: int, calls: int, seconds: float, cache: int) -> Sample:
         )
 
 
-async def main(options: argparse.Namespace) -> None:
-    """Measure with each size of the cache in turn, and print a table."""
-    samples: list[Sample] = []
-    for cache in options.caches:
-        samples.append(await measure(options.runs, options.calls, options.seconds, cache))
+async def print_figures(title: str, measuring: Iterable[Awaitable[Any]]) -> None:
+    """Measure in turn, and print a table with a column for each sample."""
+    samples: list[Any] = []
+    for each in measuring:
+        samples.append(await each)
         print(samples[-1], file=sys.stderr, flush=True)
-    table = Table(title=f"runs of {options.calls} calls that wait, watched for {options.seconds:g} s")
+    table = Table(title=title)
     table.add_column("figure")
     for _ in samples:
         table.add_column(justify="right")
-    for field in fields(Sample):
+    for field in fields(samples[0]):
         table.add_row(field.name, *(f"{getattr(sample, field.name):.4g}" for sample in samples))
     Console().print(table)
+
+
+async def main(options: argparse.Namespace) -> None:
+    """Measure with each size of the cache in turn, and print a table."""
+    await print_figures(
+        f"runs of {options.calls} calls that wait, watched for {options.seconds:g} s",
+        [measure(options.runs, options.calls, options.seconds, cache) for cache in options.caches],
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from sojourn.contracts.event import (
     InterimAnswerEvent,
     MessageReceivedEvent,
     MessageWithdrawnEvent,
-    PlannerNoteEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
@@ -43,7 +42,7 @@ from sojourn.events.cursor import position_of
 from sojourn.events.one_run import find_accepted
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
-from sojourn.timeline import Note, Timeline, UserMessage, UserTurn, is_run_end, is_turn_end
+from sojourn.timeline import Timeline, UserMessage, UserTurn, is_run_end, is_turn_end
 
 __all__ = ["EditableMessage", "Session", "SessionTurn", "last_message", "message_to_edit", "opened_by"]
 
@@ -117,9 +116,9 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
     return messages[0].message_id if is_own else None
 
 
-def _refusals(notes: Sequence[str]) -> list[str]:
-    """Return the notes of branches that could not begin."""
-    return [note for note in notes if note.startswith(REFUSED)]
+def _refusals(status: RunStatus) -> list[str]:
+    """Return the run's notes of branches that could not begin."""
+    return [note for note in status.notes if note.startswith(REFUSED)]
 
 
 class SessionTurn:
@@ -424,15 +423,9 @@ class Session:
         timeline = await self.timeline()
         if not any(turn.end and turn.end.event_id == at for turn in timeline.turns):
             raise InvalidInput(f"no turn of {self.run.id} ended at the event {at[:80]!r}", run_id=self.run.id)
-        known = len(_refusals((await self.run.status()).notes))
-        told = [
-            each.event.text
-            for each in timeline.entries
-            if isinstance(each, Note) and isinstance(each.event, PlannerNoteEvent)
-        ]
-        late = max(0, known - len(_refusals(told)))
+        known = _refusals(await self.run.status())
         accepted = await self.run.branch(at, timeline.branches)
-        looks = [asyncio.create_task(each) for each in (self._begun(accepted, late), self._refusal(known))]
+        looks = [asyncio.create_task(each) for each in (self._begun(accepted), self._refusal(len(known)))]
         try:
             done, _ = await asyncio.wait(looks, timeout=UNTIL_BEGUN, return_when=asyncio.FIRST_COMPLETED)
             if why := next((why for each in done if (why := each.result())), ""):
@@ -442,30 +435,21 @@ class Session:
                 each.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
 
-    async def _begun(self, accepted: Accepted, late: int) -> str:
-        """Wait until a branch has begun, or return why it cannot.
-
-        The first `late` notes are those of earlier requests, which the history tells only now.
-        """
+    async def _begun(self, accepted: Accepted) -> None:
         async with aclosing(self.run.events(after=accepted.after)) as events:
             async for event in events:
                 if isinstance(event, ConversationBranchedEvent):
-                    break
-                if isinstance(event, PlannerNoteEvent) and event.text.startswith(REFUSED):
-                    if not late:
-                        return event.text
-                    late -= 1
-        return ""
+                    return
 
     async def _refusal(self, known: int) -> str:
-        """Wait until the run notes that the branch cannot begin, and return the note.
+        """Wait until the run notes that a branch cannot begin, and return the note.
 
-        If the point was read and cannot be used, the history does not say so before the run does something else.
+        The history may not say so before the run does something else.
         """
         while True:
             await asyncio.sleep(LOOK_PAUSE)
             with suppress(SojournError):
-                refusals = _refusals((await self.run.status()).notes)
+                refusals = _refusals(await self.run.status())
                 if len(refusals) > known:
                     return refusals[-1]
 

@@ -13,7 +13,7 @@ from sojourn.core.awaits.envelope import write_json
 from sojourn.errors import InvalidInput
 from sojourn.values.text import plain
 
-__all__ = ["is_plan_under_way", "quote_target", "target_of"]
+__all__ = ["is_plan_under_way", "parse_target", "quote_target", "target_of"]
 
 MAX_QUOTED = 200
 """Most characters of an id in an error."""
@@ -43,6 +43,12 @@ def quote_target(messages: Sequence[Message], target: Fields) -> str:
         text = " ".join(filter(None, (message.text, calls and f"calls {calls}")))
         said = f"{message.role}: {text or 'no text'}"
     return plain(said, _MAX_WORDS)
+
+
+def parse_target(text: str) -> int | str:
+    """Return the number of a message, or else the text as an id."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    return int(text) if is_number else text
 
 
 async def target_of(

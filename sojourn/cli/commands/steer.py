@@ -112,11 +112,10 @@ def set_aside(
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        from sojourn.client.setting_aside import is_plan_under_way, quote_target, target_of
+        from sojourn.client.setting_aside import is_plan_under_way, parse_target, quote_target, target_of
 
         await _require_open(client, run_id, "set aside", needs_worker=True)
-        is_number = what.isascii() and what.isdecimal() and len(what) < 10
-        run, named = client.get_run(run_id), int(what) if is_number else what
+        run, named = client.get_run(run_id), parse_target(what)
         messages = await run.transcript()
         words = quote_target(
             messages, await target_of(run_id, messages, lambda: run.events(follow=False), named)

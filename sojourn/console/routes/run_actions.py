@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from sojourn.client.forking import MISSING, decisions_in_fork, edit_warning, editable_call
 from sojourn.client.run import Run
+from sojourn.client.setting_aside import parse_target
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, links_of
@@ -71,11 +72,10 @@ async def set_aside(visit: Visit, run_id: str) -> Response:
     """Leave a message, or the result of a call, out of what planners read."""
     run = await visit.service.open_run(visit.asking, run_id, "set aside")
     form = await visit.form()
-    call_id, number = form.text("call"), form.text("message")
-    is_number = number.isascii() and number.isdecimal() and len(number) < 10
-    if not call_id and not is_number:
-        raise InvalidInput(f"message: {number[:50]!r} is no number of a message", run_id=run.id)
-    await run.set_aside(call_id or int(number), form.text("reason").strip(), by=visit.asking.subject)
+    what = form.text("call") or parse_target(form.text("message"))
+    if not form.text("call") and isinstance(what, str):
+        raise InvalidInput(f"message: {what[:50]!r} is no number of a message", run_id=run.id)
+    await run.set_aside(what, form.text("reason").strip(), by=visit.asking.subject)
     return visit.go(f"/runs/{run.id}/transcript")
 
 
