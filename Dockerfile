@@ -11,7 +11,7 @@ RUN pip download --quiet --require-hashes --no-deps --requirement constraints.tx
 COPY . .
 RUN pip wheel --quiet --no-index --find-links /wheels --no-deps --wheel-dir /wheels . \
     && python -m venv /opt/sojourn \
-    && /opt/sojourn/bin/pip install --quiet --no-index --find-links /wheels 'sojourn[http,mcp,models,otlp,pictures,redis]'
+    && /opt/sojourn/bin/pip install --quiet --no-index --find-links /wheels 'sojourn[crypto,http,mcp,models,otlp,pictures,redis]'
 
 FROM python:${PYTHON}
 ENV PATH=/opt/sojourn/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

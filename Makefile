@@ -84,7 +84,7 @@ docs: $(READY) ## Build the documentation as a site in build/site; ARGS=serve sh
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
 
-EXTRAS := --extra server --extra mcp --extra models --extra pictures --extra otlp --extra redis --extra s3 --extra gcs --extra http
+EXTRAS := --extra server --extra mcp --extra models --extra pictures --extra otlp --extra crypto --extra redis --extra s3 --extra gcs --extra http
 COMPILE = $(BIN)/uv pip compile pyproject.toml $(EXTRAS) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`

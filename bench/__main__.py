@@ -91,10 +91,10 @@ def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
     return summary
 
 
-def cost_of_tracing(samples: dict[str, list[Sample]]) -> dict[str, float]:
-    """Median ratios of `traced` to `sojourn`, round by round; empty unless both took part."""
-    plain, traced = samples.get("sojourn", []), samples.get("traced", [])
-    pairs = list(zip(plain, traced, strict=True)) if plain and traced else []
+def cost_of(name: str, samples: dict[str, list[Sample]]) -> dict[str, float]:
+    """Median ratios of a contender to `sojourn`, round by round; empty unless both took part."""
+    plain, other = samples.get("sojourn", []), samples.get(name, [])
+    pairs = list(zip(plain, other, strict=True)) if plain and other else []
     return {
         figure: statistics.median(getattr(t, figure) / getattr(p, figure) for p, t in pairs)
         for figure in ("latency", "latency_together", "runs_per_second", "cpu_per_call", "bytes")
@@ -135,9 +135,12 @@ def main() -> None:
     show(summary)
     if goals := local.judged(summary):
         print(f"{local.NAME} to the floor: {goals}")
-    tracing = cost_of_tracing(samples)
-    if tracing:
-        print("traced to sojourn: " + "  ".join(f"{name} {ratio:.3f}" for name, ratio in tracing.items()))
+    costs = {name: cost_of(name, samples) for name in ("traced", "encrypted")}
+    for name, cost in costs.items():
+        if cost:
+            print(
+                f"{name} to sojourn: " + "  ".join(f"{figure} {ratio:.3f}" for figure, ratio in cost.items())
+            )
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     machine = {
@@ -148,7 +151,7 @@ def main() -> None:
     everything = {
         "machine": machine,
         "summary": summary,
-        "tracing": tracing,
+        "costs": costs,
         "samples": {name: [asdict(s) for s in own] for name, own in samples.items()},
     }
     path.write_text(json.dumps(everything, indent=1))

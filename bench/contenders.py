@@ -5,9 +5,11 @@ import importlib
 import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import temporalio.client
@@ -19,9 +21,11 @@ from bench import local
 from bench.agents import app
 from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool, tuned
 from sojourn import App
+from sojourn.connection.connect import converter_with
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.converter.data_converter import data_converter
+from sojourn.crypto import KeyRing, SealingCodec
 from sojourn.telemetry import interceptors
 from sojourn.worker import Worker
 
@@ -58,6 +62,17 @@ async def _plain(address: str) -> temporalio.client.Client:
 async def _sojourn(address: str) -> temporalio.client.Client:
     return await temporalio.client.Client.connect(
         address, data_converter=data_converter, grpc_compression=UNCOMPRESSED
+    )
+
+
+async def _encrypted(address: str) -> temporalio.client.Client:
+    """Connect a client that seals its payloads with a key ring, which it and its worker share."""
+    path = Path(tempfile.gettempdir()) / f"sojourn-bench-{os.getuid()}-{address.rpartition(':')[2]}.ring"
+    ring = KeyRing(path)
+    if not path.exists():
+        await ring.make_key()
+    return await temporalio.client.Client.connect(
+        address, data_converter=converter_with(SealingCodec(ring)), grpc_compression=UNCOMPRESSED
     )
 
 
@@ -143,6 +158,10 @@ CONTENDERS = [
     ),
     # To compare with `sojourn`, which differs only in sending no traces and metrics.
     Contender("traced", _traced, _starting("bench.agent", "bench-traced"), _serving("bench-traced")),
+    # To compare with `sojourn`, which differs only in encrypting nothing.
+    Contender(
+        "encrypted", _encrypted, _starting("bench.agent", "bench-encrypted"), _serving("bench-encrypted")
+    ),
     # The planner is a model that decides like the planner of `sojourn`.
     Contender("model", _sojourn, _starting("bench.model", "bench-model"), _model_worker),
 ]

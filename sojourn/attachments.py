@@ -210,8 +210,8 @@ class Attachments:
             raise InvalidInput(
                 f"{name}: files of type {kind} are not accepted, but {', '.join(self.limits.media_types)}"
             )
-        context_id = run_id or UPLOADS
-        codec = codec_for(self._client.data_converter, self._client.namespace, context_id)
+        context_id, tenant = run_id or UPLOADS, principal.tenant if principal else ""
+        codec = codec_for(self._client.data_converter, self._client.namespace, context_id, tenant=tenant)
         target = self._target(context_id)
         digest, size, claims = hashlib.sha256(), 0, list[dict[str, str]]()
         async with held_open(self._driver) as driver:
@@ -222,7 +222,7 @@ class Attachments:
                 digest.update(chunk)
                 claims.append(await self._written(driver, chunk, target, codec, _CHUNK))
             manifest = _Manifest(
-                tenant=principal.tenant if principal else "",
+                tenant=tenant,
                 subject=principal.subject if principal else "",
                 run_id=run_id,
                 context_id=context_id,
@@ -319,7 +319,9 @@ class Attachments:
     async def _stored(self, driver: StorageDriver, manifest: _Manifest) -> Upload:
         context_id = manifest.run_id or UPLOADS
         # A manifest has names of files, so it is encrypted too. It is read before its run is known.
-        codec = codec_for(self._client.data_converter, self._client.namespace, UPLOADS)
+        codec = codec_for(
+            self._client.data_converter, self._client.namespace, UPLOADS, tenant=manifest.tenant
+        )
         content = _MANIFESTS.dump_json(manifest)
         claim = await self._written(driver, content, self._target(context_id), codec, _MANIFEST)
         return Upload(**dict(manifest.record(claim)))

@@ -2,18 +2,24 @@
 
 import contextlib
 import errno
+import fcntl
 import ipaddress
 import os
+import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 __all__ = [
     "MAX_PATH",
     "STORAGE_LINK",
+    "change_time",
     "is_private",
     "is_this_machine",
     "keep_private",
+    "locked",
     "private_folder",
     "private_opener",
+    "replace_private",
     "runtime_path",
     "sync_folder",
     "write_private",
@@ -39,6 +45,46 @@ def private_opener(path: str, flags: int) -> int:
 def write_private(path: Path, text: str) -> None:
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Replace a file by one of mode 0600, which outlives a power cut.
+
+    A reader sees the file before the change or after it.
+    """
+    descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # its mode is 0600
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(place, path)
+        sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(place)
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Hold the lock of a file, which is another file, since this one is replaced."""
+    with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_opener(path: str, flags: int) -> int:
+    return private_opener(path, flags | os.O_NOFOLLOW)
+
+
+def change_time(path: Path) -> tuple[int, int, int, int] | None:
+    """Return values that differ after every change of a file, or None without a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def sync_folder(folder: Path) -> None:

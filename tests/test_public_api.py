@@ -37,6 +37,7 @@ PUBLIC = {
         "submit",
         "wait_view",
     ],
+    "crypto": ["KeyRing", "KeyService", "SealingCodec"],
     "errors": errors.__all__,
     "events": ["Cursor", "EventHandler", "subscribe"],
     "flows": ["ToolReference", "approvals"],

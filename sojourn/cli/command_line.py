@@ -22,6 +22,7 @@ from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
 from sojourn.cli.commands.fork import fork, retry
 from sojourn.cli.commands.init import init
+from sojourn.cli.commands.keyring import keyring
 from sojourn.cli.commands.keys import keys
 from sojourn.cli.commands.list import list_, sessions
 from sojourn.cli.commands.replay import replay
@@ -55,7 +56,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel, set_aside, bulk),
     "Try again": (fork, retry),
-    "Serve": (dev, worker, serve, server, keys, doctor),
+    "Serve": (dev, worker, serve, server, keys, keyring, doctor),
     "Files": (export, catalog, replay),
 }
 """The commands under the headings of the help, in its order."""
@@ -104,6 +105,7 @@ _READING = (
     "doctor",
     "export",
     "init",
+    "keyring",
     "keys",
     "list",
     "replay",

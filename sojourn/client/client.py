@@ -46,6 +46,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.converter.codec import admit_run
 from sojourn.errors import (
     InvalidInput,
     NotApprover,
@@ -181,7 +182,7 @@ class Client(Access):
             NoWorker: No worker polls the task queue, or serves the agent.
             RunAlreadyExists: A run of this id was started before.
         """
-        run_id = run_id or generate_id(agent_id)
+        run_id = run_id or generate_id(agent_id, principal.tenant if isinstance(principal, Principal) else "")
         opening = await self.opening_of(messages, attachments, run_id=run_id, principal=principal)
         run = validate_input(
             run_id,
@@ -512,10 +513,11 @@ class Client(Access):
             ScheduleAlreadyExists: There is a schedule of this id.
         """
         spec = spec_of(every, cron, time_zone)
-        schedule_id = schedule_id or generate_id(agent_id)
+        tenant = principal.tenant if principal else ""
+        schedule_id = schedule_id or generate_id(agent_id, tenant)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
-        tenant = principal.tenant if principal else ""
+        admit_run(self.temporal.data_converter, schedule_id, tenant)
         owner = (
             conversation_id(agent_id, session_id, tenant) if session_id else owner_of_schedule(schedule_id)
         )

@@ -13,6 +13,7 @@ from temporalio.client import WorkflowExecution
 
 from sojourn.contracts import wire_names
 from sojourn.contracts.ids import RUN_ID
+from sojourn.contracts.tenant_ids import tenant_part
 from sojourn.errors import RunUnreadable
 from sojourn.search_attributes import TENANT, VISIBLE_TO
 
@@ -22,13 +23,9 @@ __all__ = [
     "is_conversation",
     "is_session_digest",
     "tenant_of",
-    "tenant_part",
     "tenant_prefix",
     "viewers_of",
 ]
-
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
-"""A tenant whose name is part of run ids as it is."""
 
 _SESSION_DIGEST = re.compile(r"s\+[0-9a-f]{32}\Z")
 """The digest in place of a session id that cannot be part of a run id."""
@@ -71,14 +68,6 @@ def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:
 def is_session_digest(part: str) -> bool:
     """Return whether the part of a run id after its `@` is a session's digest."""
     return bool(_SESSION_DIGEST.match(part))
-
-
-def tenant_part(tenant: str) -> str:
-    """Return a tenant's name in run ids, which is its own or a digest.
-
-    A digest has a plus sign, so no other tenant has it as its name.
-    """
-    return tenant if _PLAIN.match(tenant) else f"t+{_digest(tenant)}"
 
 
 def _session_part(prefix: str, session_id: str) -> str:

@@ -159,7 +159,7 @@ class Fork:
         opening = self.begins.state.opening
         if opening.conversation:
             return conversation_id(opening.agent_id, opening.session_id, opening.tenant)
-        return generate_id(opening.agent_id)
+        return generate_id(opening.agent_id, opening.tenant)
 
     def named(self, run_id: str | None) -> "Fork":
         """Return this fork, with a session of its own if it is a conversation."""

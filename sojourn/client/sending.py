@@ -22,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import record_of
 from sojourn.contracts.wire_names import CLOSE, PROVIDE_TOOL_RESULTS, RESUME, SEND
+from sojourn.converter.codec import UnreadableError
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import GIVEN_BEFORE, JUDGED, NOT_VISIBLE
@@ -41,6 +42,7 @@ from sojourn.errors import (
     RunEnded,
     RunError,
     RunNotFound,
+    RunUnreadable,
     SessionBusy,
     StaleDigest,
     UnknownWait,
@@ -150,6 +152,8 @@ async def send(
             raise await _nobody(handle) from error
         except WorkflowAlreadyStartedError as error:
             raise _closed_error(run_id, fields) from error
+        except UnreadableError as error:
+            raise RunUnreadable(f"nothing can be sent to run {run_id}: {error}", run_id=run_id) from error
         except RPCError as error:
             if _says(error, ENDED) and not await _is_open(handle):
                 raise _closed_error(run_id, fields) from error

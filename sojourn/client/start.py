@@ -19,12 +19,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.attachments import comparable
+from sojourn.client.conversation_id import tenant_prefix
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.converter.codec import UnreadableError
+from sojourn.converter.codec import UnreadableError, admit_run
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.run_input import labels_fault, messages_fault, opening_fault, summarize, viewers_of
 from sojourn.errors import InvalidInput
@@ -64,9 +65,12 @@ def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
         raise _invalid(error, "messages") from error
 
 
-def generate_id(agent_id: str) -> str:
-    """Return an id for a new run, which begins with the last part of the agent's."""
-    return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+def generate_id(agent_id: str, tenant: str = "") -> str:
+    """Return an id for a new run.
+
+    It has the tenant, the last part of the agent's id, and a random part.
+    """
+    return f"{tenant_prefix(tenant)}{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
 
 
 def validate_input(run_id: str, **fields: Any) -> RunInput:
@@ -109,7 +113,12 @@ async def start_workflow(
     update: tuple[str, Any] | None = None,
     message: str = "",
 ) -> Any:
-    """Start the workflow of a run."""
+    """Start the workflow of a run.
+
+    Raises:
+        InvalidInput: The keys of its tenant were erased.
+    """
+    admit_run(client.data_converter, run_id, run.tenant)
     introduction = summarize(run, message=message)
     options: dict[str, Any] = {
         "id": run_id,

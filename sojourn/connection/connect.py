@@ -70,13 +70,12 @@ def converter_with(
 
     An argument takes precedence over a setting. Texts of errors are encrypted too.
     """
-    target = settings.codec()
-    codec = codec or (load_codec(target) if target else None)
+    codec = codec or _codec_of_settings()
     only = encrypted_only or settings.requires_encryption()
     if codec is None:
         if only:
             raise DefinitionError(
-                "SOJOURN_ENCRYPTED_ONLY or --encrypted-only is set, but there is no codec; set SOJOURN_CODEC"
+                "SOJOURN_ENCRYPTED_ONLY or --encrypted-only is set, but there is no codec; set SOJOURN_KEYRING or SOJOURN_CODEC"
             )
         return data_converter
     return dataclasses.replace(
@@ -85,6 +84,20 @@ def converter_with(
         encrypted_only=only,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )
+
+
+def _codec_of_settings() -> PayloadCodec | None:
+    target, ring = settings.codec(), settings.key_ring()
+    if target and ring:
+        raise DefinitionError(
+            "SOJOURN_CODEC and SOJOURN_KEYRING are both set; runs are encrypted by one of them"
+        )
+    if ring:
+        from sojourn.crypto import SealingCodec  # noqa: PLC0415 - it loads cryptography
+        from sojourn.crypto.key_ring import load_ring  # noqa: PLC0415
+
+        return SealingCodec(load_ring(ring))
+    return load_codec(target) if target else None
 
 
 def _brief(text: str) -> str:

@@ -8,6 +8,7 @@ import time
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.converter.codec import LOST_KEY
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 from sojourn.search_attributes import HOW_TO_REGISTER, is_unknown
 from sojourn.values.text import plain
@@ -172,8 +173,10 @@ def translate_error(error: RPCError, run_id: str | None) -> RunError:
 
 def unreadable(run_id: str, reason: str) -> RunUnreadable:
     """Return the error for a run whose records this client cannot decode."""
+    if reason.startswith(LOST_KEY):
+        return RunUnreadable(f"the data of run {run_id} cannot be read: {reason}", run_id=run_id)
     return RunUnreadable(
-        f"the data of run {run_id} cannot be read here ({reason}); use the codec of its workers: "
-        "--codec MODULE:CODEC, SOJOURN_CODEC, or in a program the codec of its client",
+        f"the data of run {run_id} cannot be read here ({reason}); use the key ring or codec of its workers: "
+        "SOJOURN_KEYRING, SOJOURN_CODEC, --codec MODULE:CODEC, or in a program the codec of its client",
         run_id=run_id,
     )

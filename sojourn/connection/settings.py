@@ -24,6 +24,7 @@ __all__ = [
     "event_loop",
     "grpc_compression",
     "health_address",
+    "key_ring",
     "live",
     "local_port",
     "metrics_address",
@@ -150,6 +151,11 @@ def live() -> str | None:
 def codec() -> str | None:
     """Return the codec that encrypts payloads, as MODULE:CODEC, or None."""
     return os.environ.get("SOJOURN_CODEC") or None
+
+
+def key_ring() -> str | None:
+    """Return the key ring that encrypts payloads, as a file or MODULE:RING, or None."""
+    return os.environ.get("SOJOURN_KEYRING") or None
 
 
 def public_url(explicit: str | None = None) -> str:

@@ -7,30 +7,46 @@ decides by its caller: with a type hint, Sojourn wrote the payload, and it is an
 may have sent it.
 """
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+)
 
 from sojourn.errors import DefinitionError
 from sojourn.target import load_target
 
 __all__ = [
+    "LOST_KEY",
     "CodecFailedError",
     "GuardedCodec",
+    "TenantCodec",
+    "TenantLookup",
     "UnreadableError",
+    "admit_run",
     "clear",
+    "codec_of_tenant",
+    "converter_of_run",
     "is_clear",
     "load_codec",
     "mark_unread",
     "open_singly",
     "reason_of",
+    "use_tenant_lookup",
 ]
 
 _ENCODING = b"sojourn/unread"
 _REASON = "reason"
 _CLEAR = "sojourn-clear-text"
+
+LOST_KEY = "its key"
+"""Begins the reason of a payload whose key is known to be gone, so that another codec would not help."""
 
 
 class UnreadableError(ValueError):
@@ -89,7 +105,7 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
         try:
             await works()
         except Exception as away:  # noqa: BLE001
-            raise CodecFailedError(f"what opens payloads does not work: {type(away).__name__}") from error
+            raise CodecFailedError(f"what opens payloads does not work: {_name_of(away)}") from error
     else:
         return found
     try:  # the codec may have recovered only just now
@@ -97,6 +113,11 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
     except Exception as error:  # noqa: BLE001
         return mark_unread(f"{why} ({type(error).__name__})")
     return found
+
+
+def _name_of(error: Exception) -> str:
+    """Return the type of an error, or the text of one of our own, without payloads."""
+    return str(error) if isinstance(error, DefinitionError | CodecFailedError) else type(error).__name__
 
 
 class GuardedCodec(PayloadCodec, WithSerializationContext):
@@ -113,7 +134,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         try:
             return await self.codec.encode(payloads)
         except Exception as error:
-            raise CodecFailedError(f"the codec could not write a payload: {type(error).__name__}") from error
+            raise CodecFailedError(f"the codec could not write a payload: {_name_of(error)}") from error
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         try:
@@ -140,6 +161,76 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         if not all(isinstance(payload, Payload) for payload in found):
             raise TypeError("a codec gives payloads")
         return found
+
+
+TenantLookup = Callable[[str], Awaitable[str | None]]
+"""Returns the tenant of a run, empty for none, or None if there is no such run."""
+
+
+@runtime_checkable
+class TenantCodec(Protocol):
+    """A codec that seals each payload for its run, with a key of the run's tenant."""
+
+    def admit(self, run_id: str, tenant: str) -> None:
+        """Note the tenant of a run that is about to start.
+
+        Raises:
+            InvalidInput: The tenant's keys were erased.
+        """
+        ...
+
+    def use_lookup(self, lookup: TenantLookup) -> None:
+        """Ask this for the tenant of a run that nothing here has read."""
+        ...
+
+    def of_run(self, run_id: str) -> PayloadCodec:
+        """Return the codec of a run's own payloads."""
+        ...
+
+    def of_tenant(self, tenant: str) -> PayloadCodec:
+        """Return a codec for any run of a tenant.
+
+        It leaves what the keys of other tenants sealed as it is.
+        """
+        ...
+
+
+def _tenant_codec(converter: DataConverter) -> TenantCodec | None:
+    codec = converter.payload_codec
+    codec = codec.codec if isinstance(codec, GuardedCodec) else codec
+    return codec if isinstance(codec, TenantCodec) else None
+
+
+def admit_run(converter: DataConverter, run_id: str, tenant: str) -> None:
+    """Tell a codec that seals by tenant the tenant of a run that is about to start."""
+    if (codec := _tenant_codec(converter)) is not None:
+        codec.admit(run_id, tenant)
+
+
+def use_tenant_lookup(converter: DataConverter, lookup: TenantLookup) -> None:
+    """Give a codec that seals by tenant a way to look up a run's tenant."""
+    if (codec := _tenant_codec(converter)) is not None:
+        codec.use_lookup(lookup)
+
+
+def converter_of_run(converter: DataConverter, run_id: str) -> DataConverter:
+    """Return the converter of a run, which refuses what was sealed for other runs.
+
+    It is the same converter if its codec does not tell runs apart.
+    """
+    codec = _tenant_codec(converter) if run_id else None
+    return converter if codec is None else dataclasses.replace(converter, payload_codec=codec.of_run(run_id))
+
+
+def codec_of_tenant(converter: DataConverter, tenant: str) -> PayloadCodec | None:
+    """Return a codec that opens only what a tenant's key sealed, or None.
+
+    A codec that does not tell tenants apart is only for principals without one.
+    """
+    codec = _tenant_codec(converter)
+    if codec is None:
+        return None if tenant else converter.payload_codec
+    return GuardedCodec(codec.of_tenant(tenant))
 
 
 def load_codec(target: str) -> PayloadCodec:

@@ -44,7 +44,7 @@ from sojourn.contracts.wire_names import (
     READ_BRANCH,
     TURN_ENDED,
 )
-from sojourn.converter.codec import CodecFailedError, UnreadableError
+from sojourn.converter.codec import CodecFailedError, UnreadableError, converter_of_run
 from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
 from sojourn.core.awaits.envelope import message_id_of
 from sojourn.core.history.record import HistoryRecord
@@ -120,12 +120,19 @@ _CHILD_ENDS = {
 
 
 class HistoryReader:
-    """Turns history events into records."""
+    """Turns history events into records.
 
-    def __init__(self, converter: DataConverter) -> None:
+    Args:
+        converter: The data converter of a client.
+        run_id: The run, if its first event may not be read. What is sent to it must be written for it.
+    """
+
+    def __init__(self, converter: DataConverter, run_id: str = "") -> None:
         self.unreadable = ""
         """Why a payload that workers wrote cannot be decoded here; empty while all could be."""
         self._converter = converter
+        self._own_converter = converter_of_run(converter, run_id)
+        """Decodes the input of the run, and what others send to it."""
         self.opening_unreadable = ""
         """Why the run's input cannot be decoded here, or empty. Any program in the namespace may have written it."""
         self._scheduled: dict[int, str] = {}
@@ -160,7 +167,10 @@ class HistoryReader:
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
             self._parent = started.parent_workflow_execution.workflow_id
-            value = await self._value(started.input, RunInput) or await self._continuation(started.input)
+            self._own_converter = converter_of_run(self._converter, started.workflow_id)
+            value = await self._value(started.input, RunInput, is_own=True) or await self._continuation(
+                started.input
+            )
             if isinstance(value, RunInput):
                 value = fill_opening(value, started.workflow_id)
             self.opening_unreadable, self.unreadable = self.unreadable, ""
@@ -191,7 +201,7 @@ class HistoryReader:
         )
 
     async def _continuation(self, payloads: Payloads) -> Continuation | None:
-        found = read_continuation(await self._value(payloads, Any))
+        found = read_continuation(await self._value(payloads, Any, is_own=True))
         return found if isinstance(found, Continuation) else None
 
     @staticmethod
@@ -430,18 +440,19 @@ class HistoryReader:
 
     async def _values(self, payloads: Payloads) -> list[Any]:
         try:
-            return await self._converter.decode(payloads.payloads)
+            return await self._own_converter.decode(payloads.payloads)
         except CodecFailedError as error:
             self.unreadable = str(error)
             return []
         except (ValueError, KeyError, RuntimeError):
             return []
 
-    async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
+    async def _value(self, payloads: Payloads, type_hint: Any, *, is_own: bool = False) -> Any:
         if not payloads.payloads:
             return None
+        converter = self._own_converter if is_own else self._converter
         try:
-            (value,) = await self._converter.decode(payloads.payloads[:1], [type_hint])
+            (value,) = await converter.decode(payloads.payloads[:1], [type_hint])
         except UnreadableError as error:
             self.unreadable = str(error)
             return None

@@ -243,7 +243,7 @@ async def _updates(client: Client, run_id: str) -> AsyncGenerator[tuple[HistoryR
     )
     kind, reader = (
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
-        HistoryReader(client.data_converter),
+        HistoryReader(client.data_converter, run_id),
     )
     try:
         while True:

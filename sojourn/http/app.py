@@ -30,7 +30,7 @@ from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.request import answer_of
 from sojourn.http.protocols.vercel import request as vercel_request
 from sojourn.http.protocols.vercel import routes as vercel
-from sojourn.http.routes import attachments, runs, sessions, steering, waits
+from sojourn.http.routes import attachments, codec, runs, sessions, steering, waits
 from sojourn.http.routes import service as own
 from sojourn.http.security.file_bodies import FileBodies
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
@@ -101,6 +101,7 @@ def create_api(
         attachments.downloads,
         own.agents,
         own.caller,
+        codec.routes,
         *(each.routes for each in (*api, agui, vercel, openai)),
     ]
     for router in routers:

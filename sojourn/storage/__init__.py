@@ -9,12 +9,13 @@ package imports nothing else of Sojourn but its errors. Begin at `claims`.
 from temporalio.converter import StorageDriver
 
 from sojourn.storage.bucket import held_open
-from sojourn.storage.claims import codec_for, load, load_bytes, store, store_bytes
+from sojourn.storage.claims import StoredContext, codec_for, load, load_bytes, store, store_bytes
 from sojourn.storage.folder import FolderStorage
 
 __all__ = [
     "FolderStorage",
     "StorageDriver",
+    "StoredContext",
     "codec_for",
     "held_open",
     "load",

@@ -1,5 +1,7 @@
 """Store data with a driver, and return a claim for a run's history to keep."""
 
+from dataclasses import dataclass
+
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     DataConverter,
@@ -11,7 +13,7 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
-__all__ = ["codec_for", "load", "load_bytes", "store", "store_bytes"]
+__all__ = ["StoredContext", "codec_for", "load", "load_bytes", "store", "store_bytes"]
 
 _JSON = b"json/plain"
 
@@ -60,7 +62,20 @@ async def load_bytes(
     return payload.data
 
 
-def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
+@dataclass(frozen=True)
+class StoredContext(WorkflowSerializationContext):
+    """The context of data that is stored for a run.
+
+    Forks read it too, and find in the data whose it is.
+    """
+
+    tenant: str = ""
+    """The tenant, if it is known and there may be no run yet."""
+
+
+def codec_for(
+    converter: DataConverter, namespace: str, run_id: str, *, tenant: str = ""
+) -> PayloadCodec | None:
     """Return the codec that encrypts a run's stored data, or None."""
-    context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
+    context = StoredContext(namespace=namespace, workflow_id=run_id, tenant=tenant)
     return converter.with_context(context).payload_codec

@@ -161,6 +161,14 @@ async def test_keys(command, tmp_path):
     assert listed.objects[2]["key_id"] in rotated.out
 
 
+async def test_keyring(command, tmp_path):
+    """The lines make, list, rotate and erase keys."""
+    done = [await command(*words, cwd=tmp_path) for words in lines_of("Keyring")]
+    assert [(each.code, each.err) for each in done] == [(0, "")] * len(done)
+    assert [each.out.count("\n") for each in done[:6]] == [1, 1, 2, 2, 1, 2]
+    assert done[6].out.count("erased key_") == 2
+
+
 async def test_schedules(served):
     """The lines create schedules, look at them, let one act, and delete them."""
     tag = uuid.uuid4().hex[:8]

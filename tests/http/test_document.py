@@ -15,6 +15,8 @@ PATHS = {
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
     "GET /v1/me",
+    "POST /codec/decode",
+    "POST /codec/encode",
     "POST /v1/runs",
     "GET /v1/runs",
     "GET /v1/runs/{run_id}",
@@ -171,6 +173,10 @@ async def test_answers_fit_the_document(served, document, whole):
 
     await get("/v1/agents")
     await get("/v1/me")
+    for what in ("decode", "encode"):
+        await post(
+            f"/codec/{what}", {"payloads": [{"metadata": {"encoding": "anNvbi9wbGFpbg=="}, "data": "MQ=="}]}
+        )
     await get("/v1/agents/{agent_id}", agent_id="shop.clerk")
     await get("/v1/agents/{agent_id}", agent_id="shop.nobody")
     started = await post("/v1/runs", {"agent_id": "shop.clerk", "input": "measure"})

@@ -291,6 +291,7 @@ _REQUEST_HEADERS = frozenset(
         "Last-Event-ID",
         "Sojourn-On-Disconnect",
         "User-Agent",
+        "X-Namespace",
     )
 )
 _REQUEST_FAMILIES = ("a2a-", "mcp-", "openai-", "x-stainless-")

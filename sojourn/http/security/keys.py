@@ -6,15 +6,12 @@ programs that change it at the same time lose nothing, and a reader sees the fil
 after it.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
-import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -27,13 +24,12 @@ from starlette.requests import Request
 from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.contracts.record import Record
 from sojourn.errors import DefinitionError, InvalidInput
-from sojourn.private import private_opener, sync_folder
+from sojourn.private import change_time, locked, replace_private
 
 __all__ = [
     "ApiKeys",
     "Key",
     "bearer_token",
-    "change_time",
     "create_key",
     "key_of",
     "read_keys",
@@ -209,15 +205,6 @@ def _check_owner(path: Path, owners: set[int]) -> None:
         )
 
 
-def change_time(path: Path) -> tuple[int, int, int, int] | None:
-    """Return values that differ after every change of a file, or None without a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 def key_of(keys: Sequence[Key], text: str) -> Key | None:
     """Return the active key for this secret, or None. Constant-time."""
     key_id = text.removeprefix(PREFIX).partition("_")[0]
@@ -231,36 +218,12 @@ def _digest(text: str) -> str:
 
 
 def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
-    with _lock(path):
-        keys = change(read_keys(path) if path.exists() else [])
-        data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
-        descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # its mode is 0600
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(data, file, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(place, path)
-            sync_folder(path.parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(place)
-            raise
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Generator[None]:
-    """Hold the lock of a file, which is another file, since this one is replaced."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
-    with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _lock_opener(path: str, flags: int) -> int:
-    return private_opener(path, flags | os.O_NOFOLLOW)
+    with locked(path):
+        keys = change(read_keys(path) if path.exists() else [])
+        data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
+        replace_private(path, json.dumps(data, indent=2) + "\n")
 
 
 _log = structlog.get_logger("sojourn.http")

@@ -1,0 +1,42 @@
+"""The tenant's name in the ids of its runs.
+
+A tenant's conversations are `<agent>:<tenant>@<session>`, and its other runs `<tenant>=<id>`, so that two tenants never share
+an id. A child run's id begins with that of its parent. A program that starts a run may choose any other id.
+"""
+
+import hashlib
+import re
+
+__all__ = ["root_of", "tenant_in", "tenant_part"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
+"""A tenant whose name is part of run ids as it is."""
+
+
+def tenant_part(tenant: str) -> str:
+    """Return a tenant's name in run ids, which is its own or a digest.
+
+    A digest has a plus sign, so no other tenant has it as its name.
+    """
+    return tenant if _PLAIN.match(tenant) else f"t+{hashlib.sha256(tenant.encode()).hexdigest()[:32]}"
+
+
+def root_of(run_id: str) -> str:
+    """Return the id of the run at the top of a tree of child runs.
+
+    Of an id that was too long for its whole parent, this is `<beginning>~<digest>`.
+    """
+    return run_id.partition("/")[0]
+
+
+def tenant_in(run_id: str) -> str | None:
+    """Return the tenant's part of a run id.
+
+    Empty for a conversation without a tenant. None if the id does not say.
+    """
+    root = root_of(run_id).partition("~")[0]
+    before, at, _ = root.partition("@")
+    if at:
+        return before.partition(":")[2]
+    part, equals, _ = root.partition("=")
+    return part if equals else None

@@ -1,0 +1,104 @@
+"""The codec server: Temporal's own command line reads what the key of the operator's tenant has sealed, and nothing else."""
+
+import asyncio
+from base64 import b64encode
+
+import pytest
+import structlog
+
+from sojourn import Agent, App, AwaitClarification, PlanResult, Principal, RunPolicy
+from sojourn.asgi import create_app
+from sojourn.crypto import SealingCodec
+from sojourn.crypto.ring_file import erase_keys
+from sojourn.network import http_client
+from tests.crypto.ring import make_ring
+from tests.http.conftest import listening
+
+SECRET = "the-vault-code-is-4711"
+
+PRINCIPALS = {
+    f"{tenant}-{role}": Principal(subject=role, tenant=tenant, roles=[role])
+    for tenant in ("", "acme", "other")
+    for role in ("operator", "user")
+}
+
+
+async def by_name(request):
+    """The principal that the credentials name."""
+    return PRINCIPALS.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+
+async def ask(turn):
+    if turn.messages[-1].text != "yes":
+        return PlanResult.ask(AwaitClarification(id="q", question=f"{SECRET}?"))
+    return PlanResult.final(SECRET)
+
+
+APP = App(agents=[Agent("vault.agent", planner=ask, policy=RunPolicy(interrupts_allowed=True))])
+
+
+@pytest.fixture
+def temporal(processes, temporal_server):
+    """Run Temporal's command line with a codec server."""
+
+    async def execute(url: str, who: str, *words: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            temporal_server.cli.path, *words, "--address", temporal_server.address,
+            "--codec-endpoint", f"{url}/codec", "--codec-auth", f"Bearer {who}",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        out, _ = await process.communicate()
+        return out.decode()
+
+    return execute
+
+
+async def test_requests_are_checked_and_audited(serve, tmp_path):
+    """The role is required, bad payloads are 422, and the audit line counts payloads; an erased tenant encodes nothing."""
+    path = tmp_path / "ring"
+    codec = SealingCodec(make_ring(path, "acme"))
+    client = await serve(APP, codec=codec)
+    plain = {"metadata": {"encoding": b64encode(b"json/plain").decode()}, "data": b64encode(b'"hi"').decode()}
+    async with listening(create_app(APP, client=client, auth=by_name)) as url, http_client() as http:
+
+        async def post(what: str, who: str, *payloads: object):
+            return await http.post(
+                f"{url}/codec/{what}",
+                json={"payloads": payloads},
+                headers={"Authorization": f"Bearer {who}", "X-Namespace": "default"},
+            )
+
+        with structlog.testing.capture_logs() as logs:
+            sealed = (await post("encode", "acme-operator", plain)).json()["payloads"]
+            assert sealed[0]["data"] != plain["data"]
+            assert (await post("decode", "acme-operator", *sealed, plain)).json()["payloads"] == [
+                plain,
+                plain,
+            ]
+            assert (await post("decode", "other-operator", *sealed, plain)).json()["payloads"] == [
+                *sealed,
+                plain,
+            ]
+        lines = [line for line in logs if line["event"] == "decision"]
+        assert [(line["tenant"], line["payloads"], line.get("decoded")) for line in lines] == [
+            ("acme", 1, None), ("acme", 2, 1), ("other", 2, 0)
+        ]  # fmt: skip
+        for what in ("encode", "decode"):
+            assert (await post(what, "acme-user", plain)).status_code == 403
+            assert (await post(what, "nobody", plain)).status_code == 401
+            for bad in ({"data": "a"}, {"data": 1}, {"metadata": {"x": "ä"}}, 7):
+                assert (await post(what, "acme-operator", bad)).status_code == 422
+        erase_keys(path, tenant="acme")
+        refused = await post("encode", "acme-operator", plain)
+        assert (refused.status_code, refused.json()["code"]) == (503, "codec_unavailable")
+        assert (await post("decode", "acme-operator", *sealed)).json()["payloads"] == sealed
+
+
+async def test_without_keys_payloads_come_back_as_they_are(serve):
+    """A service that encrypts nothing still answers Temporal's tools."""
+    client = await serve(APP)
+    async with listening(create_app(APP, client=client, auth=by_name)) as url, http_client() as http:
+        headers = {"Authorization": "Bearer acme-operator"}
+        for what in ("encode", "decode"):
+            answer = await http.post(f"{url}/codec/{what}", json={"payloads": [{}]}, headers=headers)
+            assert answer.json() == {"payloads": [{"metadata": {}, "data": ""}]}
