@@ -1,10 +1,15 @@
-"""The gateway of docker-compose.yml, run by nginx: workers can work through it, and do nothing else."""
+"""The gateway of docker-compose.yml, run by nginx: workers can work through it, and do nothing else.
+
+That of deploy/compose/tls.yml is the same, and reaches a Temporal that asks for a certificate.
+"""
 
 import asyncio
 import re
 import shutil
 import subprocess
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,16 +27,21 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.errors import ServerUnavailable
 from sojourn.server import ports
 from sojourn.testing import ScriptedPlanner
+from tests.connection.tls import listening
 
 ROOT = Path(__file__).parents[2]
 CONFIG: str = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["configs"]["gateway"]["content"]
+TLS: str = yaml.safe_load((ROOT / "deploy" / "compose" / "tls.yml").read_text())["configs"]["gateway"][
+    "content"
+]
 
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx here")
 
 
-def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
+def made_for(config: str, *, port: str, backend: str, folder: Path) -> str:
     """The configuration for this machine: another port, server and folder, and an nginx older than 1.27."""
     for there, here in {
         "$$": "$",
@@ -47,14 +57,12 @@ def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
     return f"daemon off;\n{config}"
 
 
-@pytest.fixture
-async def gateway(temporal_address, tmp_path):
-    """Run the gateway in front of the server, and yield its address."""
+@asynccontextmanager
+async def served(config: str, folder: Path) -> AsyncIterator[str]:
+    """Run nginx with a configuration made for this machine, and yield its address."""
     port = ports.pick(0, 0)
-    (tmp_path / "nginx.conf").write_text(
-        made_for(CONFIG, port=port, backend=temporal_address, folder=tmp_path)
-    )
-    command = ["nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-e", "/dev/stderr"]
+    (folder / "nginx.conf").write_text(config.replace("{port}", str(port)))
+    command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "/dev/stderr"]
     process = subprocess.Popen(command)
     try:
         while process.poll() is None:
@@ -72,7 +80,29 @@ async def gateway(temporal_address, tmp_path):
         process.wait()
 
 
-@pytest.mark.usefixtures("processes")
+@pytest.fixture(params=["plain", "tls"])
+async def gateway(processes, request, temporal_address, tmp_path) -> AsyncIterator[str]:
+    """Run the gateway in front of the server, or of one that asks for a certificate, and yield its address."""
+    if request.param == "plain":
+        config = made_for(CONFIG, port="{port}", backend=temporal_address, folder=tmp_path)
+        async with served(config, tmp_path) as address:
+            yield address
+        return
+    certs = tmp_path / "certs"
+    make = [str(ROOT / "deploy" / "compose" / "make-certs"), str(certs)]
+    for _ in range(2):  # the second replaces what the first made, under the same CA
+        subprocess.run(make, check=True)
+    pair = tmp_path / "pair.pem"
+    pair.write_text((certs / "server.pem").read_text() + (certs / "server.key").read_text())
+    async with listening(temporal_address, pair, clients_of=certs / "ca.pem") as backend:
+        with pytest.raises(ServerUnavailable):  # without a certificate
+            await Client.connect(backend)
+        config = made_for(TLS, port="{port}", backend=backend, folder=tmp_path)
+        config = config.replace("/run/secrets/", f"{certs}/")
+        async with served(config, tmp_path) as address:
+            yield address
+
+
 async def test_a_worker_serves_through_the_gateway_and_can_do_no_more(gateway, temporal_address, status_when):
     """A run with a tool and a question completes; the tool, with its worker's client, can neither change, start nor list runs."""
     tools, tried = Toolset("test.tools"), {}
