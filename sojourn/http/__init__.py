@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.http.security.audit import AuditFile as AuditFile
     from sojourn.http.security.keys import ApiKeys as ApiKeys
     from sojourn.http.security.middleware import SecurityMiddleware as SecurityMiddleware
     from sojourn.http.security.middleware import SecuritySettings as SecuritySettings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApiKeys",
     "Asking",
+    "AuditFile",
     "Auth",
     "FirstOf",
     "Oidc",
@@ -34,6 +36,7 @@ __all__ = [
 _PLACES = {
     "ApiKeys": "sojourn.http.security.keys",
     "Asking": "sojourn.http.security.principals",
+    "AuditFile": "sojourn.http.security.audit",
     "Auth": "sojourn.http.security.principals",
     "FirstOf": "sojourn.http.security.principals",
     "Oidc": "sojourn.http.security.oidc",

@@ -217,6 +217,14 @@ def serve(
             help="A web origin whose pages may use the service. Can be given several times.",
         ),
     ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            "--audit",
+            metavar="FILE",
+            help="Append a line of JSON for each request, reads included.",
+        ),
+    ] = None,
     temporal_ui: Annotated[
         str | None,
         typer.Option(
@@ -238,6 +246,7 @@ def serve(
         )
     from sojourn.asgi import create_app
     from sojourn.http.listening import address_of, is_loopback, listen
+    from sojourn.http.security.audit import AuditFile
     from sojourn.http.security.keys import ApiKeys
     from sojourn.http.security.middleware import SecuritySettings
     from sojourn.http.security.principals import FirstOf
@@ -258,7 +267,9 @@ def serve(
     web = create_app(
         app,
         auth=FirstOf(*ways) if ways else None,
-        security=SecuritySettings(hosts=hosts, origins=origins or ()),
+        security=SecuritySettings(
+            hosts=hosts, origins=origins or (), audit=AuditFile(audit) if audit else None
+        ),
         temporal_ui=temporal_ui,
     )
     with listen(host, port) as listener:

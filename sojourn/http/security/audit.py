@@ -3,24 +3,37 @@
 A decision is a request that changes something, and any request that is refused, also inside a JSON-RPC
 response. A line has the principal, the request, the hash of the body, the address, the outcome, and what
 the code that decides adds by `bind`. The logger is `sojourn.http.audit`.
+
+An `AuditSink` gets each line before its response is sent, and a line for each request that only read. So what
+it does not take is not answered: a record with gaps proves nothing.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.errors import DefinitionError
 from sojourn.http.security.disconnect import is_admitted
 from sojourn.http.security.limits import is_unlogged
 from sojourn.http.security.principals import principal_of
 from sojourn.http.security.requests import media_type, path_of
+from sojourn.private import private_opener
 
-__all__ = ["AuditLog", "bind", "bind_answer", "bind_jsonrpc", "note_repetition"]
+__all__ = ["AuditFile", "AuditLog", "AuditSink", "bind", "bind_answer", "bind_jsonrpc", "note_repetition"]
+
+AuditSink = Callable[[dict[str, Any]], None]
+"""Takes the record of one request. An exception makes the request fail."""
 
 _READS = ("GET", "HEAD", "OPTIONS")
 _MAX_PROBLEM = 20_000
@@ -82,11 +95,57 @@ def bind_jsonrpc() -> None:
         found.only_calls = True
 
 
-class AuditLog:
-    """Write one line to the audit log for each decision."""
+class AuditFile:
+    """Append records to a file, one line of JSON each.
 
-    def __init__(self, app: ASGIApp) -> None:
+    The file has mode 0600 when it is made. Several processes may append to one file, and a file that is
+    moved away or removed, such as by logrotate, is made anew.
+
+    Args:
+        path: The file. Its folder must exist.
+
+    Raises:
+        DefinitionError: The file cannot be written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        try:
+            self._descriptor = self._open()
+        except OSError as error:
+            raise DefinitionError(
+                f"the audit file {self._path} cannot be written: {error.strerror}; name another, or make its folder"
+            ) from error
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """Append a record.
+
+        Raises:
+            OSError: The file cannot be written, or not all of the line.
+        """
+        if not self._is_in_place():
+            os.close(self._descriptor)
+            self._descriptor = self._open()
+        line = json.dumps(record, ensure_ascii=True, default=str).encode() + b"\n"
+        # One write, which the system appends as a whole beside those of other processes.
+        if (written := os.write(self._descriptor, line)) < len(line):
+            raise OSError(f"{self._path} took {written} of {len(line)} bytes of a record")
+
+    def _open(self) -> int:
+        return private_opener(str(self._path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+
+    def _is_in_place(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+        return False
+
+
+class AuditLog:
+    """Write a line for each decision, and give a sink each request."""
+
+    def __init__(self, app: ASGIApp, sink: AuditSink | None = None) -> None:
         self._app = app
+        self._sink = sink
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -94,7 +153,7 @@ class AuditLog:
             return
         fields = AuditFields()
         _begin(fields)
-        line = _Line(scope, fields)
+        line = _Line(scope, fields, self._sink)
 
         async def read() -> Message:
             message = await receive()
@@ -119,8 +178,9 @@ class AuditLog:
 class _Line:
     """The audit line of one request, which is written once."""
 
-    def __init__(self, scope: Scope, fields: AuditFields) -> None:
+    def __init__(self, scope: Scope, fields: AuditFields, sink: AuditSink | None) -> None:
         self._scope = scope
+        self._sink = sink
         self._fields = fields
         self._body = hashlib.sha256()
         self._size = 0
@@ -154,12 +214,13 @@ class _Line:
 
     def write(self, status: int) -> None:
         scope = self._scope
-        if self._is_written or not (scope["method"] not in _READS or status >= 400) or is_unlogged(scope):
+        if self._is_written or is_unlogged(scope):
             return
-        if status < 400 and not self._fields.is_decision:
+        is_decision = status >= 400 or (scope["method"] not in _READS and self._fields.is_decision)
+        asking, client = principal_of(scope), scope.get("client")
+        if not is_decision and (self._sink is None or asking is None):
             return
         self._is_written = True
-        asking, client = principal_of(scope), scope.get("client")
         fields: dict[str, Any] = {
             "subject": asking.subject if asking else None,
             "tenant": asking.tenant if asking else None,
@@ -172,7 +233,11 @@ class _Line:
             **self._fields.line,
         }
         known = {name: value for name, value in fields.items() if value not in (None, "")}
-        (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)
+        if is_decision:
+            (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)
+        if self._sink is not None:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._sink({"at": at, "event": "decision" if is_decision else "read", **known})
 
 
 def _code(problem: bytes | None) -> str | None:

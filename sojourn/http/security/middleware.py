@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.http.problems import ProblemRenderer, set_renderer
-from sojourn.http.security.audit import AuditLog
+from sojourn.http.security.audit import AuditLog, AuditSink
 from sojourn.http.security.authentication import AuthenticationMiddleware
 from sojourn.http.security.byte_limits import BodyLimits, ByteBudget, ResponseLimits
 from sojourn.http.security.disconnect import DisconnectMiddleware
@@ -65,6 +65,11 @@ class SecuritySettings:
     """Bytes of request bodies that await a response, and as many of responses that clients have not read yet."""
     principal_bytes_in_flight: int = 64_000_000
     """The same for one principal. It may have one response with more."""
+    audit: AuditSink | None = None
+    """Takes a record of each request of a principal, reads included, and of each refusal: `AuditFile(path)`, or a function.
+
+    It is called on the event loop, before the response is sent, so it must return quickly.
+    """
 
 
 class SecurityMiddleware:
@@ -125,7 +130,7 @@ class SecurityMiddleware:
         inner = OriginCheck(
             inner, hosts=settings.hosts, origins=settings.origins, is_authenticated=auth is not None
         )
-        inner = AuditLog(HeaderLimits(inner))
+        inner = AuditLog(HeaderLimits(inner), settings.audit)
         self._app = SecurityHeaders(inner, pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -36,9 +36,12 @@ async def start_serve(start_command, served):
             await process.communicate()
 
 
-async def test_a_run_is_started_over_http(start_serve):
-    """The service answers at the address that it prints, with a run of a worker elsewhere; Ctrl-C ends it with 0, and its streams."""
-    process, address = await start_serve()
+async def test_a_run_is_started_over_http(start_serve, tmp_path):
+    """The service answers at the address that it prints, with a run of a worker elsewhere; Ctrl-C ends it with 0, and its streams.
+
+    The file of `--audit` says who started the run, and who read it.
+    """
+    process, address = await start_serve("--audit", str(tmp_path / "audit.jsonl"))
     async with http_client(base_url=address, timeout=60) as http:
         started = await http.post("/v1/runs", json={"agent_id": "desk.clerk", "input": "ask"})
         path = f"/v1/runs/{started.json()['run_id']}/events"
@@ -52,6 +55,12 @@ async def test_a_run_is_started_over_http(start_serve):
         assert json.loads(ended.partition(": ")[2])["status"] == 503
     _, err = await asyncio.wait_for(process.communicate(), 60)
     assert (process.returncode, b"Traceback" in err) == (0, False), err
+    records = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [(each["event"], each["method"], each["path"]) for each in records] == [
+        ("decision", "POST", "/v1/runs"),
+        ("read", "GET", path),
+    ]
+    assert records[0]["run_id"] == started.json()["run_id"]
 
 
 async def test_the_longest_cursor_is_read(start_serve):
