@@ -25,6 +25,7 @@ from sojourn import (
     PlanResult,
     Principal,
     RunFailed,
+    RunNotFound,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -811,3 +812,28 @@ async def test_many_runs_at_once(start, do, batch, status_when):
     assert (await second.status()).status == "waiting"
     assert "Completed" in await do(batches)
     await second.cancel()
+
+
+async def test_retention_is_changed_and_a_run_deleted(do, start, until):
+    """The namespace has the new retention, and the deleted run is no longer found."""
+    describe, update, delete = commands("Retention")
+    namespace = f"kept-{uuid.uuid4().hex[:8]}"
+    await do("temporal operator namespace create --namespace NAMESPACE --retention 3d", NAMESPACE=namespace)
+
+    async def has(retention: str) -> bool:
+        return retention in await do(describe, NAMESPACE=namespace)
+
+    await until(lambda: has("72h0m0s"))
+    await do(update, NAMESPACE=namespace)
+    await until(lambda: has("2160h0m0s"))
+    run = await start("guide")
+    await do(delete, RUN=run.id)
+
+    async def is_gone() -> bool:
+        try:
+            await run.status()
+        except RunNotFound:
+            return True
+        return False
+
+    await until(is_gone)

@@ -5,8 +5,10 @@ import contextlib
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from urllib.request import urlopen
@@ -15,11 +17,14 @@ import psutil
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
+import sojourn
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Worker
 from sojourn.errors import ServerUnavailable
 from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
 from sojourn.server.dev_server import StartDev
 from sojourn.server.files import ServerFiles
 from sojourn.server.ports import find_ui
+from sojourn.testing import ScriptedPlanner
 from tests.programs import Program
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -192,6 +197,37 @@ async def test_crash_loses_nothing(tmp_path):
         os.kill(second, signal.SIGSTOP)
         await server.stop(grace=timedelta(milliseconds=100))
         assert not psutil.pid_exists(second)
+
+
+async def test_a_backup_goes_on_where_it_was_made(tmp_path):
+    """A copy of the database, made while a run waits and the server runs, waits on another server, and ends once it is answered.
+
+    What the run did after the copy never happened there: it is asked again.
+    """
+    planner = ScriptedPlanner(
+        [PlanResult.ask(AwaitClarification(id="q", question="Go?")), PlanResult.final("gone")]
+    )
+    app = App(agents=[Agent("test.agent", planner=planner, policy=RunPolicy(interrupts_allowed=True))])
+    database, copy = tmp_path / "temporal.db", tmp_path / "copy.db"
+    async with own_server(db_filename=database) as server:
+        client = await sojourn.Client.connect(server.address, task_queue="q")
+        async with Worker(app, client):
+            run = await client.start("test.agent", "go")
+            while not (await run.status()).awaits:
+                await asyncio.sleep(0.02)
+            with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+            await run.answer("q", "yes")
+            assert (await run.result()).text == "gone"
+        server.kill()
+    async with own_server(db_filename=copy) as restored:
+        client = await sojourn.Client.connect(restored.address, task_queue="q")
+        async with Worker(app, client):
+            run = client.get_run(run.id)
+            assert [each.id for each in (await run.status()).awaits] == ["q"]
+            await run.answer("q", "yes")
+            assert (await run.result()).text == "gone"
+        restored.kill()
 
 
 async def test_failure_has_the_log(tmp_path):
