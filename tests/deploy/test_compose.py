@@ -310,6 +310,7 @@ def test_the_image_holds_what_its_programs_need() -> None:
     assert {"http", "mcp", "models", "otlp", "redis"} <= set(installed[1].split(","))
 
 
+@pytest.mark.usefixtures("processes")
 @needs_compose
 def test_compose_accepts_the_file() -> None:
     """Compose accepts the file with the values of `.env.example`."""
@@ -317,6 +318,7 @@ def test_compose_accepts_the_file() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 @needs_compose
 def test_compose_refuses_to_start_without_a_password(tmp_path: Path) -> None:
     """The message names the missing variable."""

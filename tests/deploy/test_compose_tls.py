@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.deploy.test_compose import COMMAND, COMPOSE, needs_compose
@@ -42,6 +43,7 @@ def test_the_gateway_is_the_same_but_for_tls() -> None:
     assert {"grpc_ssl_verify on;", "grpc_ssl_name temporal;"} <= set(added)
 
 
+@pytest.mark.usefixtures("processes")
 @needs_compose
 def test_compose_accepts_both_files(tmp_path: Path) -> None:
     """Merged, the worker's service is unchanged, and the others keep what the first file has of them."""
