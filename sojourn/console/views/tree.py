@@ -1,7 +1,7 @@
 """What changes in the tree of an open page, whose calls fold as they end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sojourn.timeline import CallFold, Row
@@ -32,10 +32,8 @@ class TreeChanges:
 class OpenTree:
     """What an open page is known to have."""
 
-    _folded: set[str] = field(default_factory=set[str])
-    """Keys of entries that have no row of their own."""
-    _first: str = ""
-    """Key of the first row, if that is a fold: it changes as the timeline drops its oldest entries."""
+    _folds: dict[str, str] | None = None
+    """By the key of an entry without a row of its own, that of its fold. None before the first news."""
 
     def changes(self, rows: Sequence[Row], seen: int, *, dropped: int) -> TreeChanges | None:
         """Return what is new in the rows since a version.
@@ -47,21 +45,26 @@ class OpenTree:
             seen: The version that the page has.
             dropped: Entries that the timeline no longer has.
         """
-        before, self._first = self._first, rows[0].key if rows and isinstance(rows[0], CallFold) else ""
-        if seen < 0 or (self._first and not before and dropped):
+        folds = [row for row in rows if isinstance(row, CallFold)]
+        before, self._folds = (
+            self._folds,
+            {entry.key: fold.key for fold in folds for entry in fold.entries[1:]},
+        )
+        known = before or {}
+        # The timeline drops its oldest entries. The first fold shrinks, and its last calls stand by themselves again.
+        shrunk, at = (rows[0], known.get(rows[0].key)) if rows else (None, None)
+        is_gone = at is not None and not isinstance(shrunk, CallFold)
+        if seen < 0 or is_gone or (dropped and before is None):
             return None
-        changed = [row for row in rows if row.version > seen]
-        folds = [row for row in changed if isinstance(row, CallFold)]
-        gone = [entry.key for fold in folds for entry in fold.entries[1:] if entry.born <= seen]
-        new = [key for key in gone if key not in self._folded]
-        self._folded.update(entry.key for fold in folds for entry in fold.entries)
+        changed = [row for row in rows if row.version > seen or (at and row is shrunk)]
+        grown = [fold for fold in folds if fold.version > seen]
+        gone = [entry.key for fold in grown for entry in fold.entries[1:] if entry.born <= seen]
         return TreeChanges(
-            [TreeChange(self._place(row, seen, before), row) for row in changed],
-            new,
-            [fold.key for fold in folds],
+            [TreeChange(_place(row, seen, at if row is shrunk else None), row) for row in changed],
+            [key for key in gone if key not in known],
+            [fold.key for fold in grown],
         )
 
-    def _place(self, row: Row, seen: int, before: str) -> str:
-        if row.born > seen:
-            return ""
-        return before if before and row.key == self._first else row.key
+
+def _place(row: Row, seen: int, at: str | None) -> str:
+    return "" if row.born > seen else at or row.key

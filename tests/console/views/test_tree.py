@@ -79,3 +79,17 @@ def test_an_open_page_becomes_what_a_new_one_is(acts, most, is_live):
     assert [page.rows[row.key] for row in fresh[1:]] == [keys_of(row) for row in fresh[1:]]
     flat = [key for keys in page.rows.values() for key in keys]
     assert len(flat) == len(set(flat))
+
+
+def test_two_folds_become_one():
+    """The row of the second fold goes once the call between them has ended."""
+    story, page = Story(400), Page()
+    page.update(story)
+    calls = [story.begin("sync") for _ in range(7)]
+    for call_id in (*calls[:3], *calls[4:]):
+        story.end(call_id)
+    page.update(story)
+    assert [len(keys) for keys in page.rows.values()] == [3, 1, 3]
+    story.end(calls[3])
+    page.update(story)
+    assert [len(keys) for keys in page.rows.values()] == [7]
