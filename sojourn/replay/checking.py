@@ -52,9 +52,7 @@ def _check_calls(app: App, run: Recording) -> Iterator[Finding]:
             yield from _without_tool(app, call, counts=counts)
             continue
         if why := find_refusal(app, call):
-            yield Finding(
-                "arguments_refused", f"{_shown(call)} no longer fits the schema of its tool: {why}", counts
-            )
+            yield _refused(call, why, counts=counts)
         elif call.dispatch.confirm and call.call.tool_call_id not in asked:
             yield from _other_than_shown(call.dispatch.confirm, tool, is_open=call.is_pending)
         if why := _find_result_fault(tool, call):
@@ -86,6 +84,19 @@ def find_refusal(app: App, call: RecordedCall) -> str:
         return ""
     then = call.result.error if call.result else None
     return "" if then and then.code == now.error.code else now.error.message
+
+
+def _refused(call: RecordedCall, why: str, *, counts: bool) -> Finding:
+    # The arguments of a call that nobody has to approve are checked as it begins, so one that is pending
+    # may not have fitted then either.
+    was_checked = (
+        not call.is_pending or bool(call.dispatch.confirm) or call.dispatch.kind in ("external", "child")
+    )
+    if was_checked:
+        text = f"{_shown(call)} no longer fits the schema of its tool: {why}"
+    else:
+        text = f"{_shown(call)} does not fit the schema of its tool: {why}; if it did then, its next attempt is refused"
+    return Finding("arguments_refused", text, counts and was_checked)
 
 
 def _find_result_fault(tool: AnyTool, call: RecordedCall) -> str:

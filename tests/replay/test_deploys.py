@@ -116,13 +116,23 @@ async def test_a_damaged_file_is_a_finding(tmp_path, damage):
     assert (good.findings, good.plans > 2, good.is_open) == ([], True, False)
 
 
-async def test_a_part_of_a_history_is_an_open_run(tmp_path):
-    """A history that ends early replays, and its run is open."""
-    stored = json.loads((HISTORIES / "plain_calls.json").read_text())
-    stored["events"] = stored["events"][:17]
+@pytest.mark.parametrize(
+    ("name", "count", "findings"),
+    [
+        ("plain_calls", 17, []),
+        ("failing_calls", 10, [("arguments_refused", False)]),
+        ("local_plans", 9, [("arguments_refused", False)]),
+        ("approval_void", 30, [("wait_changed", True), ("wait_changed", True)]),
+    ],
+)
+async def test_a_part_of_a_history_is_an_open_run(tmp_path, name, count, findings):
+    """A history that ends early replays. A pending call that may have been wrong all along is a note, a changed approval a problem."""
+    stored = json.loads((HISTORIES / f"{name}.json").read_text())
+    stored["events"] = stored["events"][:count]
     (tmp_path / "run.json").write_text(json.dumps(stored))
     (report,) = await reports_of(scenarios.make_app(), [source_of_file(tmp_path / "run.json")])
-    assert (report.findings, report.is_open, report.plans) == ([], True, 1)
+    assert [(each.kind, each.is_problem) for each in report.findings] == findings
+    assert report.is_open
 
 
 async def test_a_run_of_the_server_is_replayed(serve):
