@@ -87,8 +87,8 @@ def find_refusal(app: App, call: RecordedCall) -> str:
 
 
 def _refused(call: RecordedCall, why: str, *, counts: bool) -> Finding:
-    # The arguments of a call that nobody has to approve are checked as it begins, so one that is pending
-    # may not have fitted then either.
+    # Unless a person approves a call, its worker checks the arguments, so those of a pending one may not have
+    # fitted then either.
     was_checked = (
         not call.is_pending or bool(call.dispatch.confirm) or call.dispatch.kind in ("external", "child")
     )

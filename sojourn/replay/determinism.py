@@ -22,8 +22,14 @@ from sojourn.replay.finding import Finding
 
 __all__ = ["WorkflowReplay"]
 
-MAX_SECONDS = 120.0
-"""Longest replay of one history; Temporal's core may wait for ever on a damaged one."""
+STALL_SECONDS = 20.0
+"""Longest replay of one history, with `SECONDS_PER_EVENT`: Temporal's core waits for ever on a damaged one."""
+
+SECONDS_PER_EVENT = 0.01
+
+_WAITS_OF_A_REPLAY = 10
+
+_UNREPLAYABLE = "it cannot be replayed"
 
 _MESSAGE = re.compile(r'message: "((?:[^"\\]|\\.)*)"')
 _OTHER = re.compile(r"(\w+) (type|id) of scheduled event '(.*)' does not match .* command '(.*)'")
@@ -64,19 +70,36 @@ class WorkflowReplay:
             rest = histories[len(failures) :]
             try:
                 with _quiet():
-                    await self._replay(rest, failures)
+                    await self._watch(rest, failures)
             except Exception as error:  # noqa: BLE001 - the core ends its worker for a history that it cannot read
-                failures.append(f"it cannot be replayed: {error or type(error).__name__}")
+                failures.append(f"{_UNREPLAYABLE}: {error or type(error).__name__}")
         return failures
 
+    async def _watch(self, histories: Sequence[WorkflowHistory], failures: list[str]) -> None:
+        """Replay histories in order until one of them stalls."""
+        replaying = asyncio.create_task(self._replay(histories, failures))
+        before = len(failures)
+        while not replaying.done():
+            done = len(failures) - before
+            events = len(histories[done].events) if done < len(histories) else 0
+            await asyncio.wait({replaying}, timeout=STALL_SECONDS + events * SECONDS_PER_EVENT)
+            if not replaying.done() and len(failures) - before == done:
+                await _abandon(replaying)
+                if done < len(histories):
+                    raise TimeoutError("Temporal's replayer does not come to its end")
+                return
+        await replaying
+
     async def _replay(self, histories: Sequence[WorkflowHistory], failures: list[str]) -> None:
-        async with asyncio.timeout(MAX_SECONDS) as limit:
-            async with self._replayer.workflow_replay_iterator(_each(histories)) as results:
-                async for result in results:
-                    failures.append(_message(result.replay_failure) if result.replay_failure else "")
-                    limit.reschedule(asyncio.get_running_loop().time() + MAX_SECONDS)
+        async with self._replayer.workflow_replay_iterator(_each(histories)) as results:
+            async for result in results:
+                failures.append(  # noqa: PERF401 - the watch counts them as they come
+                    _message(result.replay_failure) if result.replay_failure else ""
+                )
 
     async def _describe(self, history: WorkflowHistory, failure: str) -> Finding:
+        if failure.startswith(_UNREPLAYABLE):
+            return Finding("unreadable", failure)
         event = await self._event_of(history, failure)
         recorded = _in_words(event) if event else "another decision"
         at = f"at event {event.event_id} " if event else ""
@@ -119,6 +142,15 @@ class WorkflowReplay:
 async def _each(histories: Sequence[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
     for history in histories:
         yield history
+
+
+async def _abandon(replaying: asyncio.Task[None]) -> None:
+    """Cancel a replay whose worker is gone, once for each of its waits."""
+    for _ in range(_WAITS_OF_A_REPLAY):
+        replaying.cancel()
+        await asyncio.wait({replaying}, timeout=1)
+        if replaying.done():
+            return
 
 
 @contextmanager

@@ -20,6 +20,15 @@ from sojourn.events.one_run import fetch_histories, histories_in
 
 __all__ = ["Source", "files_in", "runs_on_server", "source_of_file", "source_of_run"]
 
+_AFTER_TASK_STARTED = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+    }
+)
+
 _HOW = "write one with: sojourn export RUN --history FILE"
 
 
@@ -118,7 +127,11 @@ def _check_whole(history: WorkflowHistory) -> None:
         )
     if not started.original_execution_run_id:
         raise ValueError("its first event does not name the execution")
+    begun = False
     for number, event in enumerate(events, 1):
+        if begun and event.event_type not in _AFTER_TASK_STARTED:
+            raise ValueError(f"event {number} is not the end of the workflow task that has begun")
+        begun = event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
         if event.event_id != number:
             raise ValueError(f"event {number} is missing")
         if event.WhichOneof("attributes") is None:

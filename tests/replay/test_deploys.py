@@ -5,11 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
 
 from sojourn import data_converter
 from sojourn.events.one_run import export_histories, fetch_histories
 from sojourn.replay import Replay, RunReport, files_in, runs_on_server, source_of_file, source_of_run
-from tests.replay import scenarios
+from sojourn.replay.determinism import WorkflowReplay
+from sojourn.worker import shell
+from tests.replay import folding, scenarios
 from tests.replay.deploys import EDITS, shop
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -92,7 +96,9 @@ async def test_stored_histories_raise_no_alarm():
     assert sum(report.plans for report in found) > 250
 
 
-@pytest.mark.parametrize("damage", ["cut", "headless", "gap", "foreign", "binary", "list", "deep", "empty"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "headless", "gap", "task", "foreign", "binary", "list", "deep", "empty"]
+)
 async def test_a_damaged_file_is_a_finding(tmp_path, damage):
     """It is reported by its name, and the runs beside it are replayed."""
     text = (HISTORIES / "plain_calls.json").read_text()
@@ -102,6 +108,14 @@ async def test_a_damaged_file_is_a_finding(tmp_path, damage):
         "cut": text[:2_000],
         "headless": json.dumps({"events": events[2:]}),
         "gap": json.dumps({"events": [*events[:6], *events[7:]]}),
+        "task": json.dumps(
+            {
+                "events": [
+                    *events[:3],
+                    *({**each, "eventId": str(int(each["eventId"]) - 1)} for each in events[4:]),
+                ]
+            }
+        ),
         "foreign": text.replace('"AgentRun"', '"PaymentFlow"'),
         "binary": "\udcff\x00",
         "list": "[]",
@@ -114,6 +128,23 @@ async def test_a_damaged_file_is_a_finding(tmp_path, damage):
     assert [(each.kind, each.is_problem) for each in bad.findings] == [("unreadable", True)]
     assert "a.json" in bad.findings[0].text
     assert (good.findings, good.plans > 2, good.is_open) == ([], True, False)
+
+
+async def test_a_replay_that_stalls_is_given_up(monkeypatch):
+    """Temporal's core ends its worker for some histories, and its replayer waits on: the others are replayed."""
+    monkeypatch.setattr("sojourn.replay.determinism.STALL_SECONDS", 1.0)
+    good = folding.load(HISTORIES / "plain_calls.json")
+    events = list(good.events)
+    del events[3]  # the end of the first workflow task
+    for number, event in enumerate(
+        events := [HistoryEvent.FromString(each.SerializeToString()) for each in events], 1
+    ):
+        event.event_id = number
+    replay = WorkflowReplay(list(shell(scenarios.make_app()).workflows), data_converter)
+    bad, same = await replay.findings([WorkflowHistory("bad", events), good])
+    assert bad is not None
+    assert (bad.kind, "cannot be replayed" in bad.text) == ("unreadable", True)
+    assert same is None
 
 
 @pytest.mark.parametrize(
