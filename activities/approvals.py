@@ -33,6 +33,7 @@ from sojourn.contracts.tasks import (
     ToolTask,
 )
 from sojourn.contracts.tool_call import CallEdit, ToolRequest
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool, ToolSpec
 from sojourn.contracts.wire_names import CHECK_APPROVAL, CHECK_EDIT, JUDGE_APPROVER
@@ -55,8 +56,8 @@ from sojourn.logs.values import describe_error
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import run_in_thread
-from sojourn.values.json_value import to_pointer
-from sojourn.values.text import field_name
+from sojourn.values.json_value import is_object, to_pointer, to_tokens
+from sojourn.values.text import closest_name, field_name
 
 from .heartbeat import check_worker
 
@@ -203,7 +204,7 @@ def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> E
         payload = tool.check(call)
     if isinstance(payload, ToolResult):
         issues = payload.retry_hint.issues if payload.retry_hint else []
-        faults = [EditFault(field=each.field, message=phrase(each)) for each in issues]
+        faults = [EditFault(field=each.field, message=_phrase(each, tool.spec)) for each in issues]
         return _refuse_edit(faults or [EditFault(field="", message=str(payload.error))])
     if tool.spec.injected and not tool.takes(payload) and tool.takes(wait.payload):
         # Its validators judge all fields at once, here with samples of the injected ones.
@@ -221,10 +222,19 @@ def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> E
         edit=CallEdit(
             arguments=payload,
             digest=payload_digest(payload),
-            prompt=prompt_of(tool.spec, payload),
+            prompt=prompt_of(tool.spec, payload, wait.attachments),
             masked=masked,
         )
     )
+
+
+def _phrase(issue: FieldIssue, spec: ToolSpec) -> str:
+    """Return an issue without its field, with the name that a misspelt argument means."""
+    names: Any = spec.payload.json_schema.get("properties", {})
+    tokens = to_tokens(issue.field) or []
+    is_argument = issue.constraint == "unknown_field" and len(tokens) == 1 and is_object(names)
+    close = closest_name(tokens[0], [*names]) if is_argument else None
+    return f"{phrase(issue)}; did you mean {field_name(close)}?" if close else phrase(issue)
 
 
 def _refuse_edit(faults: list[EditFault]) -> EditVerdict:

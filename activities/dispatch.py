@@ -178,9 +178,8 @@ class Dispatcher:
             asked_by=self.run.principal,
             also_asked_by=self.also_asked_by,
             is_always=is_always,
+            attachments=self._named(payload) if tool.spec.attachments else (),
         )
-        if tool.spec.attachments:
-            confirm = confirm.model_copy(update={"attachments": self._named(payload)})
         return made.model_copy(update={"confirm": confirm})
 
     def _unknown(self, call: ToolRequest) -> Dispatch:

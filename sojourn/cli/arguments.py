@@ -29,6 +29,7 @@ __all__ = [
     "parse_since",
     "read_file",
     "read_labels",
+    "read_lines",
     "read_policy",
     "read_text",
     "role_note",
@@ -103,6 +104,15 @@ def read_file(path: str, *, limit: int = MAX_READ) -> str:
     if len(data) > limit:
         raise CommandError(f"{place} has more than {limit:,} bytes", exit_code=USAGE)
     return decode(data, place)
+
+
+def read_lines(path: str) -> list[tuple[int, str]]:
+    """Return the lines of a file that are not blank, each with its number; `-` is standard input.
+
+    Only a line feed ends a line: a text in JSON may have Unicode's other line ends as they are.
+    """
+    lines = enumerate(read_file(path).split("\n"), 1)
+    return [(number, line.strip()) for number, line in lines if line.strip()]
 
 
 def _place(path: str) -> str:

@@ -14,7 +14,13 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import list_waits, to_json
 from sojourn.contracts.attachment import file_name
-from sojourn.contracts.event import InterimAnswerEvent, TurnFailedEvent, wait_in
+from sojourn.contracts.event import (
+    InterimAnswerEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
+    wait_in,
+)
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import TurnEnd, is_turn_end
 from sojourn.values.text import count_noun
@@ -61,7 +67,7 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = Fal
     async with aclosing(turn.events(children=True, earlier=True)) as events:
         async for event in events:
             if is_turn_end(event):
-                if turn.message_id in event.message_ids:
+                if _is_of(turn, event):
                     return print_turn(event, as_json=as_json)
                 continue
             if isinstance(event, InterimAnswerEvent):
@@ -87,12 +93,21 @@ async def _require_progress(turn: "SessionTurn") -> None:
         raise waits_error(turn.run, waits)
 
 
+def _is_of(turn: "SessionTurn", end: TurnEnd) -> bool:
+    """Return whether a turn is that which took the message.
+
+    The turn that an edit leaves behind has a message with the same id.
+    """
+    return turn.message_id in end.message_ids and (turn.is_answer or end.turn_id == turn.turn_id)
+
+
 async def _has_ended(turn: "SessionTurn") -> bool:
-    async for each in turn.run.events(follow=False):
-        is_answered = isinstance(each, InterimAnswerEvent) and (
-            each.message_id == turn.message_id and each.output is not None
-        )
-        if is_answered or (is_turn_end(each) and turn.message_id in each.message_ids):
+    async for each in turn.run.events(after=turn.after, follow=False):
+        is_mine = getattr(each, "message_id", "") == turn.message_id
+        is_answered = isinstance(each, InterimAnswerEvent) and is_mine and each.output is not None
+        if isinstance(each, (TurnStartedEvent, TurnSteeredEvent)) and turn.message_id in each.message_ids:
+            turn.turn_id = each.turn_id
+        if is_answered or (is_turn_end(each) and _is_of(turn, each)):
             return True
     return False
 

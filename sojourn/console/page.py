@@ -310,6 +310,7 @@ async def _while_up(service: Service, making: Awaitable[T]) -> T:
 _THEN = {
     "run_not_found": "The list has the runs that you may see.",
     "run_ended": "Its page shows how it ended. You can fork it from any step.",
+    "service_stops": "It restarts. Go back, where what you typed still stands, and send it again.",
     **dict.fromkeys(("unknown_wait", "await_closed", "already_answered"), "The inbox has what is open."),
 }
 """What to do next on a page, by the code of a problem whose `then` names a path of the API."""

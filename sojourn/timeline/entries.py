@@ -254,6 +254,15 @@ class OpenWait:
     """Cursor before the event that opened it."""
     after: str
     """Cursor after that event."""
+    asked: Mapping[str, Any] | None = None
+    """The arguments as they were when it opened, once one of several approvers has edited them."""
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """How approvers have changed the arguments so far, one line for each value."""
+        if self.asked is None or not isinstance(self.wait, AwaitConfirmation):
+            return ()
+        return disclose_changes(self.asked, self.wait.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +286,9 @@ class WaitEnd:
     @property
     def words(self) -> str:
         """The outcome in words, such as `approved with changes`."""
-        return describe_verdict(self.event)
+        words, changed = describe_verdict(self.event), self.opened and self.opened.asked is not None
+        is_told = self.event.edited_arguments is not None or not self.event.approved
+        return f"{words} with changes" if changed and not is_told else words
 
     @property
     def arguments(self) -> Mapping[str, Any] | None:
@@ -289,10 +300,12 @@ class WaitEnd:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """How the approver changed the arguments, one line for each value."""
-        if not isinstance(self.wait, AwaitConfirmation) or self.event.edited_arguments is None:
+        """How the approvers changed the arguments, one line for each value."""
+        if self.opened is None or not isinstance(self.wait, AwaitConfirmation):
             return ()
-        return disclose_changes(self.wait.payload, self.event.edited_arguments)
+        asked, edited = self.opened.asked, self.event.edited_arguments
+        before = self.wait.payload if asked is None else asked
+        return disclose_changes(before, self.wait.payload if edited is None else edited)
 
     @property
     def who(self) -> str:

@@ -367,9 +367,11 @@ class Timeline(TimelineState):
         if opened is None or not isinstance(entry, Call):
             self._note(event)
             return
-        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation)
+        asked = opened.asked
         if edited is not None:
+            asked = entry.call.payload if asked is None else asked
             entry.call = entry.call.edited(edited)
+        entry.opened = self.open_waits[event.await_id] = replace(opened, wait=event.confirmation, asked=asked)
         self._touch(entry)
 
     def _deliver_answer(

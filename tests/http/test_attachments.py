@@ -123,6 +123,17 @@ async def test_a_conversation_gets_files_by_form_and_by_reference(post):
     again = {"attachments": [upload["reference"]]}
     sent = await post.http.post(path, params={"wait": 30}, json=again, headers=post.ana)
     assert sent.json()["output"]["text"].startswith("b.txt text/plain 700")
+    both = await post.http.post(
+        "/v1/runs",
+        data={"agent_id": "post.clerk", "input": "weigh it", "attachments": upload["reference"]},
+        files={"file": ("c.txt", b"c", "text/plain")},
+        headers=post.ana,
+    )
+    assert both.status_code == 201, both.text
+    (message, *_) = (
+        await post.http.get(f"/v1/runs/{both.json()['run_id']}/transcript", headers=post.ana)
+    ).json()
+    assert [part["attachment"]["name"] for part in message["parts"][1:]] == ["b.txt", "c.txt"]
     for other in ("ben", "eve"):
         refused = await post.http.post(path, json=again, headers=post.keys[other])
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
@@ -167,6 +178,10 @@ async def test_too_many_files_and_broken_forms_are_refused(post):
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\nabc'
     cut = await post.http.post("/v1/attachments", content=head, headers={**post.ana, **kind})
     assert (cut.status_code, cut.json()["code"]) == (400, "bad_request")
+    twice = '{"agent_id": "post.other", "agent_id": "post.clerk", "input": "x"}'
+    for fields in ({"body": twice}, {"body": '{"agent_id": "post.clerk", "input": "x"}', "input": "y"}):
+        refused = await post.http.post("/v1/runs", data=fields, files={"file": files[0][1]}, headers=post.ana)
+        assert (refused.status_code, refused.json()["code"]) == (400, "duplicate_name"), refused.text
     none = await post.http.post("/v1/attachments", files={"x": (None, b"y")}, headers=post.ana)
     assert none.status_code == 422
     plain = await post.http.post("/v1/attachments", json={}, headers=post.ana)

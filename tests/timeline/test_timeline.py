@@ -129,6 +129,22 @@ def test_a_call_waits_for_whoever_decides(feed, approved, state, word):
     assert (call.state, call.decision.verdict, call.decision.event.by) == (state, word, "eve")
 
 
+def test_the_changes_of_one_of_several_approvers_are_told(feed):
+    """While the call waits for the next one, and after the last, who edits nothing."""
+    call = request("x", n=1, to="a")
+    wait = AwaitConfirmation(id="w", tool_call_id="x", tool="a.b.c", payload=call.payload)
+    timeline = feed(events.AwaitConfirmationEvent, confirmation=wait)
+    timeline.call("x").call = call
+    for n in (2, 3):
+        edited = {"n": n, "to": "a"}
+        confirmation = wait.model_copy(update={"payload": edited})
+        feed(events.ApprovalGivenEvent, await_id="w", confirmation=confirmation, edited_arguments=edited)
+        assert timeline.call("x").opened.changes == (f"n: 1 → {n}",)
+    feed(events.AwaitAnsweredEvent, await_id="w", approved=True, by="eve")
+    decision = timeline.call("x").decision
+    assert (decision.changes, decision.words) == (("n: 1 → 3",), "approved with changes")
+
+
 def test_a_long_run_keeps_its_last_entries():
     """And counts the others."""
     feed = Feed()

@@ -155,11 +155,12 @@ async def test_an_unknown_id_is_answered_with_those_there_are(served, tmp_path):
 
 
 async def test_an_approver_sees_the_files_that_the_arguments_name(served, tmp_path):
-    """The wait has the file's record, and the decision covers it, since the id stands for the content."""
+    """The wait has the file's record, its question the file's name, and the decision covers it, since the id stands for the content."""
     client = await served()
     run = await client.start("desk.clerk", "delete", attachments=[written(tmp_path, "a.txt", 640)])
     (wait,) = await run.until_waiting()
     assert [file.name for file in wait.attachments] == ["a.txt"]
+    assert wait.prompt == "Delete a.txt?"
     await run.approve(wait.id, payload_digest=wait.payload_digest)
     assert (await run.result()).text == "a.txt"
 

@@ -298,7 +298,7 @@ def _from_source(source: str) -> list[Result]:
     except DuplicateNameError as error:
         raise CommandError(f"{plain(source)}: {error}", exit_code=USAGE) from error
     except (ValueError, RecursionError):
-        value = [_json(line, f"correct that in {source}") for line in text.splitlines() if line.strip()]
+        value = [_json(line, f"correct that in {source}") for line in text.split("\n") if line.strip()]
     found = cast("list[Any]", value) if isinstance(value, list) else [value]
     for result in found:
         if not isinstance(result, dict) or "tool_call_id" not in result:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from sojourn.cli.arguments import read_file
+from sojourn.cli.arguments import read_lines
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, CommandError, failure_of
 from sojourn.cli.options import By, Json, add_connection_options
@@ -152,7 +152,7 @@ def _print(action: "BulkAction", result: "BulkResult", who: str | None, *, as_js
 
 def _read(path: str) -> list[str]:
     place = "standard input" if path == "-" else plain(path)
-    lines = [line.strip() for line in read_file(path).splitlines() if line.strip()]
+    lines = [line for _, line in read_lines(path)]
     if not lines:
         raise CommandError(f"{place} names no run", exit_code=USAGE)
     return list(dict.fromkeys(_run_id(line, place) for line in lines))

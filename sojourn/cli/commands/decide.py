@@ -175,6 +175,9 @@ class DecideOptions:
         return "approve" if self.approved else "deny"
 
 
+_EDIT_EXAMPLE = """'{"amount": 20}'"""
+
+
 def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
     from sojourn.values.json_text import loads
 
@@ -183,9 +186,9 @@ def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
     try:
         given: Any = loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"--edit is no JSON: {error}", exit_code=USAGE) from error
+        raise CommandError(f"--edit is no JSON, such as {_EDIT_EXAMPLE}: {error}", exit_code=USAGE) from error
     if not isinstance(given, dict) or for_run:
-        why = "--edit goes without --for-run" if for_run else """--edit is an object, as '{"amount": 20}'"""
+        why = "--edit goes without --for-run" if for_run else f"--edit is an object, such as {_EDIT_EXAMPLE}"
         raise CommandError(why, exit_code=USAGE)
     return cast("dict[str, Any]", given)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.arguments import parse_principal, read_file
+from sojourn.cli.arguments import parse_principal, read_lines
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, CommandError, failure_of
 from sojourn.cli.options import By, DecideAs, Json, OnlyAgent, Role, add_connection_options
@@ -52,7 +52,8 @@ def decide(
 ) -> int:
     """Decide on calls of several runs, each by itself.
 
-    A line has run_id, await_id, digest and approved, and perhaps reason. Other fields, and lines without approved, are ignored.
+    A line has run_id, await_id, digest and approved, and perhaps reason and arguments, all those with which the call then runs.
+    Other fields, such as payload, only show the call. Lines without approved are ignored.
 
     \b
     sojourn decide --list > waits.jsonl
@@ -126,8 +127,8 @@ def _line(result: "DecisionResult") -> str:
 def _read(path: str) -> "list[tuple[WaitRef, Decision]]":
     place = "standard input" if path == "-" else plain(path)
     found: list[tuple[WaitRef, Decision]] = []
-    for number, line in enumerate(read_file(path).splitlines(), 1):
-        if line.strip() and (decision := _parse(line, f"line {number} of {place}")):
+    for number, line in read_lines(path):
+        if decision := _parse(line, f"line {number} of {place}"):
             found.append(decision)
     if not found:
         raise CommandError(f"{place} decides on nothing: no line has `approved`", exit_code=USAGE)
@@ -146,15 +147,28 @@ def _parse(line: str, place: str) -> "tuple[WaitRef, Decision] | None":
     approved = fields.get("approved")
     if fields and approved is None:
         return None
-    texts = [fields.get(name, "") for name in ("run_id", "await_id", "digest", "reason")]
-    if (
-        not isinstance(approved, bool)
-        or not all(isinstance(text, str) for text in texts)
-        or not all(texts[:3])
-    ):
-        raise CommandError(
-            f'{place} is no decision, such as {{"run_id": "r", "await_id": "confirm-c", "digest": "3f1c...", "approved": true}}',
-            exit_code=USAGE,
-        )
-    run_id, await_id, digest, reason = cast("list[str]", texts)
-    return WaitRef(run_id, await_id, digest), Decision(approved, digest, reason)
+    if fault := _fault(fields):
+        example = '{"run_id": "r", "await_id": "confirm-c", "digest": "3f1c...", "approved": true}'
+        raise CommandError(f"{place} is no decision: {fault}; one looks like {example}", exit_code=USAGE)
+    run_id, await_id, digest, reason = (fields.get(name, "") for name in _TEXTS)
+    decision = Decision(approved is True, digest, reason, arguments=fields.get("arguments"))
+    return WaitRef(run_id, await_id, digest), decision
+
+
+_TEXTS = ("run_id", "await_id", "digest", "reason")
+
+
+def _fault(fields: dict[str, Any]) -> str:
+    """Return what is wrong with a line, or an empty text."""
+    if not fields:
+        return "it is no JSON object with fields"
+    for name in _TEXTS:
+        if not fields.get(name) and name != "reason":
+            return f"`{name}` is missing"
+        if not isinstance(fields.get(name, ""), str):
+            return f"`{name}` is a text"
+    if not isinstance(fields.get("arguments", {}), dict):
+        return "`arguments` is an object"
+    if "arguments" in fields and fields["approved"] is False:
+        return "only an approval has `arguments`"
+    return "" if isinstance(fields["approved"], bool) else "`approved` is true or false"

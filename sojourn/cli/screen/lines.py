@@ -50,13 +50,14 @@ from sojourn.contracts.message import (
 )
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
-from sojourn.timeline import WaitEnd, describe_verdict, is_interruption, is_last_result
+from sojourn.timeline import OpenWait, WaitEnd, describe_verdict, is_interruption, is_last_result
 from sojourn.values.json_value import is_array
 from sojourn.values.text import count_noun
 from sojourn.values.visible import format_money
 
 __all__ = [
     "MessageLines",
+    "change_lines",
     "decision_lines",
     "is_drawn",
     "lines_of",
@@ -203,8 +204,12 @@ def _escalation_lines(event: ApprovalEscalatedEvent) -> list[Line]:
 
 def decision_lines(decision: WaitEnd) -> list[Line]:
     """Return the lines of a wait's end, with the arguments that an approver changed."""
-    changes = [Line(f"    {line}", "yellow") for line in decision.changes]
-    return [*lines_of(decision.event), *changes]
+    return [*lines_of(decision.event), *change_lines(decision)]
+
+
+def change_lines(decided: WaitEnd | OpenWait) -> list[Line]:
+    """Return the arguments that approvers have changed, one line for each value."""
+    return [Line(f"    {line}", "yellow") for line in decided.changes]
 
 
 def _pause_lines(event: RunPausedEvent) -> list[Line]:
@@ -226,11 +231,11 @@ def _withdrawal_lines(event: MessageWithdrawnEvent) -> list[Line]:
 
 def _branch_lines(event: ConversationBranchedEvent) -> list[Line]:
     what = (
-        f"message {plain(event.message_id)} is answered anew"
+        f"message {plain(event.message_id)} begins another branch"
         if event.message_id
-        else "another branch goes on"
+        else f"another branch goes on, from {plain(event.at)} on"
     )
-    return [Line(f"· {what}, from {plain(event.at)} on", "dim")]
+    return [Line(f"· {what}", "dim")]
 
 
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:

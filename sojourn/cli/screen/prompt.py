@@ -30,7 +30,7 @@ _DECISIONS: Mapping[str, tuple[bool, Literal["call", "tool"]]] = {
     "all": (True, "tool"),
 }
 _FULL = ("f", "full")
-CHOICES = "  y, n or a; a reason may follow"
+CHOICES = "  y or a alone, or n, perhaps with a reason"
 """The reply to a line that decides nothing."""
 UNSEEN = "  the call was not shown whole: f shows all of it, then you can approve it"
 """The reply to an approval of a call that was not shown whole."""
@@ -61,10 +61,15 @@ async def ask_person() -> str | None:
 
 
 def decision_in(line: str) -> Decision | None:
-    """Return the decision of `y`, `n` or `a` with the reason that follows, or None."""
+    """Return the decision of `y`, `n` or `a`, or of `n` with the reason that follows, or None.
+
+    A sentence may begin with `a`, `all` or `yes`, so only the word alone approves.
+    """
     word, _, reason = line.strip().partition(" ")
-    approved, scope = _DECISIONS.get(word.lower(), (None, "call"))
-    return None if approved is None else Decision(approved, reason=reason.strip(), scope=scope)
+    approved, scope = _DECISIONS.get(word.lower().rstrip(".!,:;"), (None, "call"))
+    if approved is None or (approved and reason):
+        return None
+    return Decision(approved, reason=reason.strip(), scope=scope)
 
 
 def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:

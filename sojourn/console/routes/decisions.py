@@ -267,9 +267,7 @@ def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
     for each in decisions:
         decision, event, call = each.decision, each.decision.event, each.wait and each.wait.call
         payload = json.dumps(call.payload, ensure_ascii=False, default=str) if call else ""
-        edited = (
-            json.dumps(event.edited_arguments, ensure_ascii=False, default=str) if decision.changes else ""
-        )
+        edited = json.dumps(decision.arguments, ensure_ascii=False, default=str) if decision.changes else ""
         texts = (
             decision.at.astimezone(UTC).isoformat(),
             each.verdict.lower(),

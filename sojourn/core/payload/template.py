@@ -5,7 +5,7 @@ Only `{field}` of a declared field is replaced. Other braces are literal.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sojourn.values.json_value import Schema, expand, is_object
@@ -38,13 +38,18 @@ def fill_template(
     return re.sub(r"\{(\w+)\}", fill, template)
 
 
-def fill_question(template: str, schema: Schema, payload: dict[str, Any]) -> str:
+def fill_question(
+    template: str, schema: Schema, payload: dict[str, Any], names: Mapping[str, str] | None = None
+) -> str:
     """Return a template's question to a person, on one line.
 
-    A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
+    A value that is a key of `names`, such as the id of a file, is written as its name. A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
     question stays in sight, and is in quotes if it is more than a word, so that it cannot continue the author's sentence.
     """
-    return fill_template(" ".join(template.split()), schema, payload, write=_quote)
+    known = names or {}
+    return fill_template(
+        " ".join(template.split()), schema, payload, write=lambda value: _quote(known.get(value, value))
+    )
 
 
 def _quote(value: str) -> str:

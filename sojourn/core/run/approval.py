@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.plan import PolicyDecision
@@ -284,8 +285,9 @@ def confirmation_of(
     also_asked_by: Sequence[Principal] = (),
     is_always: bool = False,
     changes: list[str] | None = None,
+    attachments: Sequence[AttachmentRecord] = (),
 ) -> AwaitConfirmation:
-    """Return the confirmation for a call with a valid payload.
+    """Return the confirmation for a call with a valid payload, which names the attachments by their ids.
 
     The payload is left out if the call itself holds it.
     """
@@ -300,7 +302,8 @@ def confirmation_of(
         tool=spec.id,
         tags=spec.tags,
         title=spec.title,
-        prompt=prompt_of(spec, payload),
+        prompt=prompt_of(spec, payload, attachments),
+        attachments=[*attachments],
         payload={} if call.raw is None else payload,
         masked=mask_secrets(schema, payload) if has_secrets(schema) else None,
         payload_digest=payload_digest(payload),
@@ -347,13 +350,14 @@ def payload_digest(payload: dict[str, Any]) -> str:
     return hashlib.sha256(encode_readable(payload)).hexdigest()
 
 
-def prompt_of(spec: ToolSpec, payload: dict[str, Any]) -> str:
-    """Return the question to the person, about these arguments."""
+def prompt_of(spec: ToolSpec, payload: dict[str, Any], attachments: Sequence[AttachmentRecord] = ()) -> str:
+    """Return the question to the person, about these arguments. Files in it have their names."""
     if spec.id == APPROVE:  # the flow's own sentence is the whole question
         return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:
         return f"Run “{inert(spec.title)}”?"  # a server of MCP may have written it
-    return _cut(fill_question(spec.confirmation, spec.payload.json_schema, payload))
+    names = {each.id: each.name for each in attachments}
+    return _cut(fill_question(spec.confirmation, spec.payload.json_schema, payload, names))
 
 
 def _cut(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Request, Response
 from starlette.datastructures import Headers
@@ -16,10 +16,11 @@ from sojourn.http.routes.parameters import KnownQueryRoute, RunId, Serving, json
 from sojourn.http.security.principals import Asking, principal_of, require
 from sojourn.http.security.requests import is_multipart
 from sojourn.http.service import Service
+from sojourn.values.json_text import DuplicateNameError, loads, name_given_twice
 
 __all__ = ["FORM", "FilesRoute", "downloads", "routes"]
 
-BODY = "body"
+BODY, FILES = "body", "attachments"
 """Field of a form with the JSON that the path takes without files."""
 
 FORM: dict[str, Any] = {
@@ -81,25 +82,38 @@ class FilesRoute(KnownQueryRoute):
 
 
 def _body_of(fields: list[tuple[str, str]], uploads: list[Upload]) -> bytes:
+    """Return the JSON that a form stands for, by the rules of a JSON body.
+
+    Raises:
+        Problem: The field `body` is no object of JSON, a name is given twice, or `attachments` is no list of references.
+    """
     made: dict[str, Any] = {}
+    named = [value for name, value in fields if name == FILES]
     for name, value in fields:
-        if name != BODY:
-            made[name] = value
+        if name == FILES:
             continue
-        try:
-            body = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise Problem(400, "bad_request", "the field `body` is not JSON", then="Send JSON.") from error
-        if not isinstance(body, dict):
-            raise Problem(400, "bad_request", "the field `body` is no object", then="Send a JSON object.")
-        made |= body
-    if uploads:
-        given = made.get("attachments")
-        made["attachments"] = [
-            *(given if isinstance(given, list) else []),
-            *(each.reference for each in uploads),
-        ]
+        given = _object_of(value) if name == BODY else {name: value}
+        if twice := next((each for each in given if each in made), None):
+            raise Problem(400, "duplicate_name", name_given_twice(twice), then="Send each name once.")
+        made |= given
+    listed = made.pop(FILES, [])
+    if not isinstance(listed, list):
+        raise Problem(422, "invalid_request", f"`{FILES}` is no list of references", then="Send a list.")
+    if files := [*listed, *named, *(each.reference for each in uploads)]:
+        made[FILES] = files
     return json.dumps(made).encode()
+
+
+def _object_of(text: str) -> dict[str, Any]:
+    try:
+        body = loads(text)
+    except DuplicateNameError as error:
+        raise Problem(400, "duplicate_name", str(error), then="Send each name once.") from error
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "bad_request", "the field `body` is not JSON", then="Send JSON.") from error
+    if not isinstance(body, dict):
+        raise Problem(400, "bad_request", "the field `body` is no object", then="Send a JSON object.")
+    return cast("dict[str, Any]", body)
 
 
 def _as_json(request: Request, body: bytes) -> Request:

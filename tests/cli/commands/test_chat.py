@@ -242,7 +242,7 @@ async def test_a_talk_at_a_terminal(desk, tmp_path, status_when):
     terminal.type("restart s-3\r")
     await terminal.shows(r"Restart s-3\?(.|\n)*approve\? \[y/n/a\]")
     terminal.type("maybe\r")
-    await terminal.shows("y, n or a; a reason may follow")
+    await terminal.shows("y or a alone, or n, perhaps with a reason")
     terminal.type("y\r")
     await terminal.shows("= s-3 restarted")
     await status_when(desk.session.run, lambda status: (status.status, status.turns) == ("idle", 3))
@@ -340,14 +340,16 @@ async def test_a_line_that_is_no_decision_is_answered_while_an_approval_is_open(
     await terminal.shows(r"decides it: y, n or a, and any other is a message")
     terminal.type("why so\r")
     await terminal.shows("= 2: why so")
+    terminal.type("a question first, is it safe?\r")
+    await terminal.shows("= 3: a question first, is it safe?")
     words = ("send", *desk.words[1:], "and when", "--wait")
     sent = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "sojourn", *words),
         env={**os.environ, **desk.env},
         stdout=asyncio.subprocess.PIPE,
     )
-    assert (await sent.communicate())[0] == b"3: and when\n"
-    await terminal.shows("= 3: and when")
+    assert (await sent.communicate())[0] == b"4: and when\n"
+    await terminal.shows("= 4: and when")
     terminal.type("y\r")
     await terminal.shows(r"← talk.tools.restart")
     terminal.type("\x04")

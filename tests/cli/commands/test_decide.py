@@ -61,6 +61,7 @@ async def test_a_call_is_approved_with_edited_arguments(served):
         ("[]", "--edit is an object"),
         ('{"disk": 7}', "`disk` must be a string"),
         ('{"force": true}', "`force`"),
+        ('{"disc": "b"}', "`disc` is not a known field; did you mean `disk`?"),
     ):
         refused = await served.sojourn("approve", run.id, wait.id, "--yes", "--edit", wrong)
         assert (refused.code, why in refused.err) == (2, True), refused.err
@@ -263,6 +264,19 @@ async def test_as_is_of_the_runs_tenant(served):
 def unwrapped_words(text: str) -> str:
     """A screen in one line."""
     return " ".join(re.sub(r"[│├└─]", " ", text).split())
+
+
+async def test_an_edit_of_one_of_two_approvers_is_shown(served):
+    """As with one approver, `show` has each changed value."""
+    two = RunPolicyOverride(approval=ApprovalPolicy(approvals=2))
+    run = await served.client.start("desk.clerk", "wipe", policy=two)
+    (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
+    approve = ("approve", run.id, wait.id, "--yes", "--role", "approver", "--as")
+    assert (await served.sojourn(*approve, "ben", "--edit", '{"disk": "b"}')).code == 0
+    assert 'disk: "it\'s a" → "b"' in (await served.sojourn("show", run.id)).out
+    assert (await served.sojourn(*approve, "ana")).code == 0
+    assert (await run.result()).text.startswith("wiped")
+    assert 'disk: "it\'s a" → "b"' in (await served.sojourn("show", run.id)).out
 
 
 async def test_two_people_approve_a_call(served):

@@ -19,10 +19,11 @@ async def test_a_list_with_decisions_is_carried_out_line_by_line(served, until, 
     found = await until(listed)
     lines = [found[run.id] for run in runs]
     assert lines[0]["payload"] == {"disk": "it's a"}
-    lines[0] |= {"approved": True}
+    edited = "it\u2028s b"  # no line ends there
+    lines[0] |= {"approved": True, "arguments": {"disk": edited}}
     lines[1] |= {"approved": False, "reason": "not today", "digest": "0" * 64}
     path = tmp_path / "waits.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
     done = await served.sojourn("decide", str(path), *(["--json"] if as_json else []))
     assert done.code == 1
     one, other = done.out.splitlines()
@@ -32,7 +33,7 @@ async def test_a_list_with_decisions_is_carried_out_line_by_line(served, until, 
     else:
         assert one == f"approved: {lines[0]['await_id']} of {runs[0].id}"
         assert other.startswith(f"left alone: {lines[1]['await_id']} of {runs[1].id}: ")
-    assert (await runs[0].result()).text == "wiped it's a"
+    assert (await runs[0].result()).text == f"wiped {edited}"
     for run in runs[1:]:
         assert (await run.status()).awaits
 
@@ -46,7 +47,10 @@ async def test_a_file_that_decides_nothing_or_is_none_is_bad_usage(served, tmp_p
         ('{"run_id": "r"}\n', "decides on nothing"),
         (json.dumps(good) + "\n{", "line 2 of"),
         (json.dumps(good | {"digest": ""}), "line 1 of"),
-        (json.dumps(good | {"approved": "yes"}), "is no decision"),
+        (json.dumps(good | {"digest": ""}), "is no decision: `digest` is missing; one looks like {"),
+        (json.dumps(good | {"run_id": 7}), "`run_id` is a text"),
+        (json.dumps(good | {"approved": "yes"}), "`approved` is true or false"),
+        (json.dumps(good | {"approved": False, "arguments": {}}), "only an approval has `arguments`"),
         ("[]", "is no decision"),
     ):
         path.write_text(text)

@@ -74,7 +74,7 @@ async def test_show_of_a_conversation(talk):
     await had(session, "look s-1", "break", "good morning", "look s-2")
     await session.send("restart s-3", by="bo")
     await session.run.until_waiting()
-    await session.send("and then?", by="ana")
+    last_sent = await session.send("and then?", by="ana")
     shown = (await sojourn("show", session.run.id)).out.splitlines()
     assert shown[0].startswith("waiting in turn t5, ")
     assert re.fullmatch(r"✓ t1 .* look s-1 = s-1 is dark \(\d.*\)", shown[2])
@@ -84,6 +84,8 @@ async def test_show_of_a_conversation(talk):
     assert shown[-3:-1] == ["1 message waits for a turn", shown[-2]]
     assert shown[-2].startswith("  > and then? (by ana, ")
     assert shown[-1].startswith(f"answer with: sojourn approve {session.run.id} ")
+    verbose = (await sojourn("show", session.run.id, "-v")).out.splitlines()
+    assert verbose[-2].endswith(f", id {last_sent.message_id})")
     whole = (await sojourn("show", session.run.id, "--all")).out.splitlines()
     assert headings(whole) == ["t1", "t2", "t3", "t4", "t5"]
     last = (await sojourn("show", session.run.id, "--last", "1")).out.splitlines()

@@ -297,7 +297,7 @@ def test_a_single_token_is_told_as_one():
 
 
 def test_a_branch_is_told_after_what_was_left():
-    """A line below the last turn says which message is answered anew; the turns of all branches are drawn."""
+    """A line below the last turn says which message begins another branch; the turns of all branches are drawn."""
     where = {
         "run_id": "a.b@s",
         "agent_id": "a.b",
@@ -309,6 +309,6 @@ def test_a_branch_is_told_after_what_was_left():
     better = [said("m2", "better"), begun("t3", "m2"), answered("t3", "yes")]
     events = [*exchange(1), *exchange(2), branched, *better]
     for lines in (drawn(*events), logged(*events)):
-        (at,) = [number for number, line in enumerate(lines) if "message m2 is answered anew" in line]
+        (at,) = [number for number, line in enumerate(lines) if "message m2 begins another branch" in line]
         assert any(line.startswith("t2") for line in lines[:at])
         assert any(line.startswith("t3") for line in lines[at:])
