@@ -107,9 +107,9 @@ def read_file(path: str, *, limit: int = MAX_READ) -> str:
 
 
 def read_lines(path: str) -> list[tuple[int, str]]:
-    """Return the lines of a file that are not blank, each with its number; `-` is standard input.
+    """Return the lines of a file, or of standard input, each with its number.
 
-    Only a line feed ends a line: a text in JSON may have Unicode's other line ends as they are.
+    Blank lines are left out. Only a line feed ends a line, since a text in JSON may have Unicode's other line ends as they are.
     """
     lines = enumerate(read_file(path).split("\n"), 1)
     return [(number, line.strip()) for number, line in lines if line.strip()]
@@ -248,7 +248,7 @@ async def find_last_message(session: "Session", who: str | None) -> tuple[str, i
     if message_id := last_message(timeline, who):
         return message_id, timeline.branches
     run_id = session.run.id
-    why = f"no message of yours alone opened the last turn of {run_id}, or others wait"
+    why = f"no message of yours alone makes the last turn of {run_id}, or others wait"
     raise CommandError(f"{why}; `sojourn send … TEXT --edit ID` names the one to replace", run_id=run_id)
 
 

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -23,6 +23,7 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.lines import MessageLines
 from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.screen.waits import call_lines
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
 from sojourn.errors import InvalidInput, RunNotFound, SojournError
@@ -30,6 +31,8 @@ from sojourn.events import Cursor
 from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
+    from prompt_toolkit.buffer import Buffer
+
     from sojourn.client.session import Session
     from sojourn.core.run.inbox import Mode
 
@@ -37,6 +40,12 @@ __all__ = ["TerminalChat"]
 
 _PAUSE = 2.0
 """Seconds until the events are read again, after the server was away."""
+
+
+class _Line(NamedTuple):
+    text: str
+    begun_for: str | None
+    """The key of the wait that was first when it was begun."""
 
 
 class _CtrlC(Exception):  # noqa: N818 - no error: a key
@@ -72,7 +81,9 @@ class TerminalChat:
         self._view = ChatView(session.run.id, verbose)
         self._following: asyncio.Task[None] | None = None
         self._interrupting: asyncio.Task[None] | None = None
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[_Line | None] = asyncio.Queue()
+        self._begun_for: str | None = None
+        """The key of the wait that was first when the line at the prompt was begun; empty if none was open."""
         self._is_over = asyncio.Event()
         self._code = OK
         self._commands: dict[str, tuple[Callable[[str], Awaitable[None]], str, str]] = {
@@ -80,6 +91,7 @@ class TerminalChat:
             "/stop": (self._stop, "[WHY]", "end the present turn, as Ctrl-C does"),
             "/edit": (self._edit, "TEXT", "other words for your last message, in another branch"),
             "/retry": (self._retry, "", "another answer to your last message"),
+            "/withdraw": (self._withdraw, "", "take back your last message that waits"),
             "/say": (self._send, "TEXT", "send a message while a question is open"),
             "/status": (self._status, "", "the agent's present state"),
             "/transcript": (self._transcript, "", "the whole conversation"),
@@ -92,12 +104,15 @@ class TerminalChat:
         """Talk until Ctrl-D or the conversation's end, and return the exit code."""
         await self._begin()
         editor: PromptSession[str] = PromptSession(history=_history(), interrupt_exception=_CtrlC)
+        editor.default_buffer.on_text_changed += self._begin_line
         taking = asyncio.create_task(self._take_all())
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         with patch_stdout(raw=True), _without_end_key(editor.input.fileno()):
             while not self._is_over.is_set():
                 try:
-                    self._lines.put_nowait((await self._read(editor)).strip())
+                    self._begun_for = None
+                    text = (await self._read(editor)).strip()
+                    self._lines.put_nowait(_Line(text, self._begun_for))
                 except _CtrlC:
                     self._interrupt()
                 except EOFError:
@@ -183,19 +198,26 @@ class TerminalChat:
 
     async def _take_all(self) -> None:
         while (line := await self._lines.get()) is not None:
-            await self._take(line)
+            await self._take(line.text, line.begun_for)
 
     def _interrupt(self) -> None:
         self._interrupting = asyncio.create_task(self._take("/stop"))
 
-    async def _take(self, line: str) -> None:
+    def _begin_line(self, buffer: "Buffer") -> None:
+        wait = self._view.bar.first_wait
+        if not buffer.text:
+            self._begun_for = None
+        elif self._begun_for is None:
+            self._begun_for = wait.key if wait else ""
+
+    async def _take(self, line: str, begun_for: str | None = None) -> None:
         word, _, rest = line.partition(" ")
         try:
             if line.startswith("/"):
                 known = self._commands.get(word)
                 await (known[0] if known else self._unknown)(rest.strip())
             elif line and (wait := self._view.bar.first_wait):
-                await self._answer(wait, line)
+                await self._answer(wait, line, is_meant=begun_for in (None, wait.key))
             elif line:
                 await self._send(line)
         except SojournError as error:
@@ -219,9 +241,12 @@ class TerminalChat:
         if self._following is None:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
-    async def _answer(self, wait: WaitView, line: str) -> None:
+    async def _answer(self, wait: WaitView, line: str, *, is_meant: bool = True) -> None:
         if wait.takes_messages and decision_in(line) is None and not is_full(line):
             await self._send(line)  # the run answers it, or denies the call with it as the reason
+            return
+        if wait.call and decision_in(line) and not is_meant:
+            print("another call waits now, and nothing was decided:", *call_lines(wait)[0], sep="\n")
             return
         given = self._decision(wait, line) if wait.call else parse_answer(wait, line)
         if given is not None:
@@ -249,6 +274,13 @@ class TerminalChat:
             if await self._session.interrupt(why, by=self._by):
                 return
         print("there is no turn to end; Ctrl-D leaves")
+
+    async def _withdraw(self, _rest: str) -> None:
+        waiting = [each.message_id for each in self._view.waiting if each.by in ("", self._by or "")]
+        if not waiting:
+            print("no message of yours waits")
+        elif await self._session.withdraw(waiting[-1], by=self._by):
+            print("the message is taken back")
 
     async def _edit(self, text: str) -> None:
         if text:

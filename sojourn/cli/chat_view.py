@@ -98,6 +98,11 @@ class ChatView:
             self._notices.add(text)
             self._console.print(Text(text, style=style), soft_wrap=True)
 
+    @property
+    def waiting(self) -> list[UserMessage]:
+        """The messages that have no turn yet, in order."""
+        return list(self._timelines.top.queued.values())
+
     def is_whole(self, wait: WaitView) -> bool:
         return wait.key in self._whole or call_lines(wait)[1].is_whole
 

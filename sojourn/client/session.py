@@ -103,7 +103,7 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
     """Return the id of the user's last message, or None if that is not clear.
 
     It alone opened the present or the last turn, or is to open the next one. None if other messages wait, if others opened that turn
-    with it, or if another user sent it.
+    with it or joined it, or if another user sent it.
     """
     waiting = list(timeline.queued.values())
     if timeline.turn is None and waiting:
@@ -111,7 +111,8 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
     elif waiting or not timeline.path:
         return None
     else:
-        messages = timeline.path[-1].messages
+        turn = timeline.path[-1]
+        messages = [*turn.messages, *turn.joined]
     is_own = len(messages) == 1 and messages[0].by in ("", by or "")
     return messages[0].message_id if is_own else None
 

@@ -552,6 +552,13 @@ class UserTurn:
     """Version of the timeline that added it."""
 
     @property
+    def joined(self) -> list[UserMessage]:
+        """The messages that steered it, or were answered beside a step."""
+        opened = {each.message_id for each in self.messages}
+        said = (each for each in self.entries if isinstance(each, UserMessage))
+        return [each for each in said if each.message_id not in opened]
+
+    @property
     def plan(self) -> Plan | None:
         """The plan under way."""
         last = next((each for each in reversed(self.entries) if isinstance(each, Plan)), None)

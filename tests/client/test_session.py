@@ -21,6 +21,9 @@ from sojourn.timeline import Timeline
         ("ana:m1 turn ana:m2", None),
         ("ana:m1 turn end ana:m2 ana:m3", None),
         ("bo:m1 turn", None),
+        ("ana:m1 turn ana:m2 steer", None),
+        ("ana:m1 turn ana:m2 steer aside", None),
+        ("ana:m1 turn ana:m2 steer aside end", None),
         ("ana:m1 turn end bo:m2", None),
     ],
 )
@@ -36,6 +39,10 @@ def test_the_last_message_is_ones_own_and_none_waits_beside_it(steps: str, last:
     for number, step in enumerate(steps.split(), 2):
         if step == "turn":
             feed(events.TurnStartedEvent, number, message_ids=opened[-1:])
+        elif step == "steer":
+            feed(events.TurnSteeredEvent, number, message_ids=opened[-1:])
+        elif step == "aside":
+            feed(events.InterimAnswerEvent, number, message_id=opened[-1], message=Message.assistant("yes"))
         elif step == "end":
             feed(events.TurnFailedEvent, number, error={"message": "x"}, message_ids=opened[-1:])
         else:

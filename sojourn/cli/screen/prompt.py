@@ -61,7 +61,7 @@ async def ask_person() -> str | None:
 
 
 def decision_in(line: str) -> Decision | None:
-    """Return the decision of `y`, `n` or `a`, or of `n` with the reason that follows, or None.
+    """Return the decision of `y`, `a`, or `n` with a reason, or None.
 
     A sentence may begin with `a`, `all` or `yes`, so only the word alone approves.
     """

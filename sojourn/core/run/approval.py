@@ -287,9 +287,9 @@ def confirmation_of(
     changes: list[str] | None = None,
     attachments: Sequence[AttachmentRecord] = (),
 ) -> AwaitConfirmation:
-    """Return the confirmation for a call with a valid payload, which names the attachments by their ids.
+    """Return the confirmation for a call with a valid payload.
 
-    The payload is left out if the call itself holds it.
+    The attachments are those that the payload names. The payload is left out if the call itself holds it.
     """
     rules, schema = approval.rules_for(spec.id, spec.tags), spec.payload.json_schema
     approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])
@@ -351,7 +351,7 @@ def payload_digest(payload: dict[str, Any]) -> str:
 
 
 def prompt_of(spec: ToolSpec, payload: dict[str, Any], attachments: Sequence[AttachmentRecord] = ()) -> str:
-    """Return the question to the person, about these arguments. Files in it have their names."""
+    """Return the question to the person, with the names of files."""
     if spec.id == APPROVE:  # the flow's own sentence is the whole question
         return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:

@@ -96,10 +96,10 @@ def _body_of(fields: list[tuple[str, str]], uploads: list[Upload]) -> bytes:
         if twice := next((each for each in given if each in made), None):
             raise Problem(400, "duplicate_name", name_given_twice(twice), then="Send each name once.")
         made |= given
-    listed = made.pop(FILES, [])
+    listed: Any = made.pop(FILES, [])
     if not isinstance(listed, list):
         raise Problem(422, "invalid_request", f"`{FILES}` is no list of references", then="Send a list.")
-    if files := [*listed, *named, *(each.reference for each in uploads)]:
+    if files := [*cast("list[Any]", listed), *named, *(each.reference for each in uploads)]:
         made[FILES] = files
     return json.dumps(made).encode()
 

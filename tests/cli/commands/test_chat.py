@@ -75,8 +75,8 @@ async def plan(turn: Turn) -> PlanResult:
     match said[-1].split():
         case ["look", site]:
             return PlanResult.calls(look.call(site=site))
-        case ["restart", site]:
-            return PlanResult.calls(restart.call(site=site))
+        case ["restart", *sites]:
+            return PlanResult.calls(*(restart.call(site=site) for site in sites))
         case ["errand"]:
             return PlanResult.calls(clerks.tools["find"].call(Errand(site="s-5")))
         case ["hang"]:
@@ -356,6 +356,26 @@ async def test_a_line_that_is_no_decision_is_answered_while_an_approval_is_open(
     await terminal.end()
 
 
+@pytest.mark.usefixtures("processes")
+async def test_a_decision_is_for_the_call_that_was_open_when_its_line_was_begun(desk):
+    """Another person decides on it meanwhile: the next one is shown, and only a new line decides on that."""
+    terminal = await desk.terminal()
+    terminal.type("restart s-1 s-2\r")
+    await terminal.shows("1 more waits after it")
+    terminal.type("y")
+    await terminal.shows(r"\[y/n/a\] y")
+    first, second = (await desk.session.run.status()).awaits
+    await desk.session.run.deny(first.id, by="bo")
+    await terminal.shows("denied by bo")
+    terminal.type("\r")
+    await terminal.shows("another call waits now, and nothing was decided")
+    assert [each.id for each in (await desk.session.run.status()).awaits] == [second.id]
+    terminal.type("n\r")
+    await terminal.shows("idle · Ctrl-D leaves$")
+    terminal.type("\x04")
+    await terminal.end()
+
+
 async def test_the_last_message_is_answered_again(desk, command):
     """By `/retry`, `/edit` and `send --retry`, which all mean the user's own last message, and say so if there is none."""
     send = ("send", desk.words[1], "--retry", "--wait")
@@ -367,7 +387,7 @@ async def test_the_last_message_is_answered_again(desk, command):
     again = await command(*send, "--by", "ana", env=desk.env)
     assert (again.code, again.out) == (0, "1: bye\n"), again.err
     other = await command(*send, "--by", "bo", env=desk.env)
-    why = f"no message of yours alone opened the last turn of {desk.session.run.id}"
+    why = f"no message of yours alone makes the last turn of {desk.session.run.id}"
     assert (other.code, why in other.err) == (1, True), other.err
     await (await desk.session.send("mine", by="bo")).result()
     terminal.type("/retry\r")
@@ -386,6 +406,11 @@ async def test_a_turn_of_a_message_that_waited_says_which(desk):
     await until_queued(desk, 1)
     await desk.session.send(f"please {'look ' * 80}", by="bo")
     await terminal.shows("· waits for its turn, by bo")
+    terminal.type("never mind\r")
+    await until_queued(desk, 3)
+    terminal.type("/withdraw\r")
+    await terminal.shows("the message is taken back")
+    await until_queued(desk, 2)
     terminal.type("\x03")
     await terminal.shows(
         r"✗ the turn was interrupted(.*\n)+> look s-1 \(by ana\)\n→ talk.tools.look(.|\n)*= s-1 is dark"
