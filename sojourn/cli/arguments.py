@@ -248,8 +248,15 @@ async def find_last_message(session: "Session", who: str | None) -> tuple[str, i
     if message_id := last_message(timeline, who):
         return message_id, timeline.branches
     run_id = session.run.id
-    why = f"no message of yours alone makes the last turn of {run_id}, or others wait"
-    raise CommandError(f"{why}; `sojourn send … TEXT --edit ID` names the one to replace", run_id=run_id)
+    why = (
+        f"messages of {run_id} wait for a turn, so it is not clear which one is meant"
+        if timeline.queued
+        else f"no message of yours alone makes the last turn of {run_id}"
+    )
+    raise CommandError(
+        f"{why}; `sojourn send … TEXT --edit ID` names the one to replace, and `show -v` has their ids",
+        run_id=run_id,
+    )
 
 
 def parse_principal(

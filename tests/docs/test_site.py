@@ -18,7 +18,7 @@ def site(processes, tmp_path_factory) -> Path:
     """The site, built strictly: a broken link or an unknown name would fail it."""
     folder = tmp_path_factory.mktemp("site")
     mkdocs = Path(sys.executable).with_name("mkdocs")
-    command = [mkdocs, "build", "--quiet", "--site-dir", folder]
+    command = [mkdocs, "build", "--site-dir", folder]  # with `--quiet`, warnings would not count
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
