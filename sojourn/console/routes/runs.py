@@ -145,18 +145,20 @@ async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPa
     stuck, counts = await asyncio.gather(
         service.find_stuck(asking, checked), _counts(visit, filters.selection)
     )
-    counts = {**counts, "stuck": stuck.count(among)}
+    counts, why = {**counts, "stuck": stuck.count(among)}, stuck.why
+    if filters.q and filters.status == "stuck":  # a search also checks runs that are not among the newest
+        why = (await service.find_stuck(asking, replace(filters.selection, children=True))).why
     if order := SORTS.get(filters.sort):
         page = await list_runs(visit, filters, None, most=SORTED, fresh=SORTED_FRESH)
         runs = page.runs
         if not order.needs_details:
             runs = [row.run for row in sorted(map(row_of, runs), key=order.key)][:MOST]
-        rows = sorted(await _rows(visit, runs, stuck.why), key=order.key)[:MOST]
+        rows = sorted(await _rows(visit, runs, why), key=order.key)[:MOST]
         has_more = page.cursor is not None
         found = RunsPage(rows, None, counts, sorted_among=len(page.runs), has_more=has_more)
     else:
         page = await list_runs(visit, filters, cursor, most=MOST, fresh=FRESH)
-        found = RunsPage(await _rows(visit, page.runs, stuck.why), page.cursor, counts)
+        found = RunsPage(await _rows(visit, page.runs, why), page.cursor, counts)
     return found if page.is_whole else replace(found, checked=MAX_CHECKED)
 
 
