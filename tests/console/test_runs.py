@@ -404,6 +404,6 @@ async def test_stuck_runs_follow_the_filters_and_a_cut_list_says_so(
         assert await read(http) == (1, False)
         assert await rows(http, label="desk=1") == (0, True)
         found = await http.get("/runs", params={"status": "stuck", "session": session, "q": "say 1"})
-        assert "no worker polls" in found.text, "why a run is stuck that only the search has checked"
+        assert 'class="now bad"><bdi>no worker polls' in found.text, "a run that only the search has checked"
     async for run in client.list_runs(session_id=session):
         await client.temporal.get_workflow_handle(run.run_id).terminate()
