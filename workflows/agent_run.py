@@ -480,7 +480,7 @@ class AgentRun(RunQueries, MessageHandlers):
         state = self._state
         return [
             *self._transcript,
-            *map(encode, (*state.new, *self._interim.messages(until), *state.resume_messages)),
+            *map(encode, (*self._interim.messages(until), *state.resume_messages)),
         ]
 
 

@@ -3,12 +3,13 @@
 The answer is a plan beside the step. It may only answer, and changes nothing of the step: neither its calls and
 waits nor the transcript, to which the message and its answer come once the step is settled. One message is
 answered at a time, in their order. The step does not settle before an answer that is under way, so that the next
-plan knows it; an approved call begins meanwhile.
+plan knows it; an approved call begins meanwhile. The time of an answer does not count, since the run waits for a
+person anyway: questions would else use up the time budget, and an approved call would not run.
 """
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
@@ -18,7 +19,7 @@ from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.core.payload.memory import task_fields
 from sojourn.core.run.inbox import SentMessage
-from sojourn.core.run.interim import APPROVAL_OPEN, answering, interim_input, interim_messages
+from sojourn.core.run.interim import APPROVAL_OPEN, answering, interim_input, with_interim
 from sojourn.core.run.outcomes import plan_fault, unusable_plan
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
@@ -69,7 +70,7 @@ class InterimAnswers:
         do not.
         """
         is_plan = until is not None and until > len(self._transcript)
-        return self._input if is_plan and self._input else interim_messages(self._state.interim)
+        return self._input if is_plan and self._input else with_interim(self._state.new, self._state.interim)
 
     def begin(self, plan: PlanOutcome, step: StepExecution) -> None:
         """Answer messages until the step ends, if one of its approvals says so."""
@@ -125,14 +126,18 @@ class InterimAnswers:
                 return
             if is_stopped() or is_cancelled_exception(error):
                 raise asyncio.CancelledError from error
-            self._clock.add(workflow.now() - began)
+            self._count(task, began)
             self._state = fail_interim(self._state)
             self._input = ()
             return
         self._awaits.room.look(result)
-        self._clock.add(workflow.now() - began)
+        self._count(task, began)
         self._state = apply_interim(self._state, self._check(result))
         self._input = ()
+
+    def _count(self, task: PlanTask, began: datetime) -> None:
+        if not task.off_clock:
+            self._clock.add(workflow.now() - began)
 
     def _check(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
         present = self._state.interim
@@ -147,6 +152,7 @@ class InterimAnswers:
         joined = join_interim(state)
         new = interim_input(state.interim, step.results_so_far(plan))
         large = sum(map(size_of, new)) > MAX_INLINE_BYTES
+        off_clock = patched("answers-off-clock")
         self._input = new if large else ()
         return PlanTask(
             agent_id=run.agent_id,
@@ -164,18 +170,19 @@ class InterimAnswers:
             new=[] if large else new,
             until=after + len(new) if large else None,
             accepted_attempt=state.accepted_attempt,
-            limits=self._limits,
+            limits=state.limits if off_clock else self._limits,
             caps=state.caps(workflow.now()),
             finalize=APPROVAL_OPEN,
             key_run_id=run.key_run_id,
             also_asked_by=list(joined.also_asked_by),
             interim_for=state.interim[-1].sent.message_id,
+            off_clock=off_clock,
             **task_fields(state.memory),
         )
 
     @property
     def _limits(self) -> Limits:
-        # The time counts once the plan has ended: it cuts off no call, and is no longer than what is left.
+        # Of a history in which the time counts: it cuts off no call, and is no longer than what is left.
         limits, left = self._state.limits, self._clock.time_left
         if left is None or left >= limits.plan_timeout:
             return limits

@@ -430,7 +430,7 @@ class Run(ReadableRun):
 
         Raises:
             AwaitClosed: The run has ended.
-            InvalidInput: The transcript has no such message or result, or no planner has read it yet.
+            InvalidInput: The transcript has no such message or result, or gets it only with the next plan.
         """
         target = await target_of(self.id, await self.transcript(), lambda: self.events(follow=False), what)
         return bool(await self._send(SET_ASIDE, {**target, "reason": reason, "by": by}))

@@ -88,6 +88,8 @@ class PlanTask(Record):
     """Why the last plan was refused."""
     interim_for: str = ""
     """The message that the plan answers while approvals of a step are open; empty for every other plan. It may only answer."""
+    off_clock: bool = False
+    """Whether the plan's time does not count against the time budget, as in a plan for `interim_for`. Earlier histories count it."""
     memory: dict[str, Any] = {}
     """The run's memory, when it is small, or the task is that of a local activity."""
     asks_memory: bool = False

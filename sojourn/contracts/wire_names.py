@@ -203,6 +203,7 @@ PATCHES: Final = {
     "answers-bounded-together": 1,
     "answers-counted": 5,
     "answers-in-turn": 1,
+    "answers-off-clock": 5,
     "approval-checked": 1,
     "approvals-checked-by-activity": 2,
     "asked-again": 1,

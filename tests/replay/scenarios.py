@@ -1051,6 +1051,17 @@ SCENARIOS = {
         deed=ask_meanwhile,
         conversation=True,
     ),
+    "answered_off_clock_conversation": Scenario(
+        [calls(call("wipe", "w1", disk="a"), call("add", "c1", a=1, b=2)), *[answer_meanwhile] * 5],
+        policy=ASKING.model_copy(
+            update={
+                "approval": ApprovalPolicy(on_message="answer"),
+                "time_budget": timedelta(minutes=10),
+            }
+        ),
+        deed=ask_meanwhile,
+        conversation=True,
+    ),
     "withdrawn_conversation": Scenario(
         [
             PlanResult.ask(QUESTION),

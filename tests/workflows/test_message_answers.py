@@ -9,6 +9,7 @@ from sojourn import (
     Agent,
     App,
     ApprovalPolicy,
+    InvalidInput,
     Message,
     PlanResult,
     Principal,
@@ -20,6 +21,7 @@ from sojourn import (
     flow,
 )
 from sojourn.core.history.fold import Fold
+from sojourn.core.run.set_aside import requests_in
 from sojourn.events import one_run
 from sojourn.values.wire import MAX_INLINE_BYTES
 from tests.workflows.test_endless import flood, shorter
@@ -167,7 +169,6 @@ async def test_messages_are_answered_and_the_approval_stays_open(serve, traces, 
         "assistant",
         "user",
         "assistant",
-        "system",
     ]
     waiting, known = (planner.asked[-1].tool_results, [each.text for each in planner.asked[-1].messages])
     assert [each.error and each.error.code for each in waiting] == ["awaiting_approval", None]
@@ -342,6 +343,50 @@ async def test_a_limit_that_is_used_up_lets_messages_wait(serve, traces):
     output = await first.result()
     assert (output.reason, output.usage.input_tokens) == ("max_tokens", 30)
     await traces(session.run).check()
+
+
+async def test_an_answer_takes_no_time_of_the_call(serve, traces):
+    """The time budget is the same after an answer, so that no question keeps an approved call from running."""
+    client = await serve(app_of(Planner(), time_budget=timedelta(minutes=1)))
+    session, first, wait = await open_approval(client, "off-clock")
+    before = (await session.status()).caps.time
+    assert (await (await session.send("why?")).result()).text == "on why?"
+    assert (await session.status()).caps.time == before
+    await session.run.approve(wait, principal=BO)
+    await first.result()
+    assert done == ["a"]
+    await traces(session.run).check()
+
+
+class Single(Planner):
+    """Wipes disk a, and nothing else."""
+
+    async def plan(self, turn: Turn) -> PlanResult:
+        """Plan."""
+        plan = await super().plan(turn)
+        return PlanResult.calls(wipe.call(disk="a")) if plan.tool_calls else plan
+
+
+async def test_no_message_gets_the_number_of_another(serve, traces):
+    """A message that was answered while a call without a result waits keeps its number, and only it is set aside by that."""
+    client = await serve(app_of(Single()))
+    session, first, wait = await open_approval(client, "numbers")
+    await (await session.send("why?")).result()
+    asked = [message.text for message in await session.transcript()]
+    number = asked.index("why?")
+    queried = await client.temporal.get_workflow_handle(session.run.id).query("transcript")
+    assert [Message.model_validate(each).text for each in queried] == asked
+    with pytest.raises(
+        InvalidInput, match=f"no message {number} yet; set it aside after the run's next plan"
+    ):
+        await session.run.set_aside(number)
+    await session.run.approve(wait, principal=BO)
+    await first.result()
+    messages = await traces(session.run).check()
+    assert [each.text for each in messages][: len(asked)] == asked
+    assert await session.run.set_aside(number)
+    (request,) = requests_in(await session.transcript())
+    assert messages[request.message].text == "why?"
 
 
 async def test_a_long_conversation_goes_on_between_answers(serve, shorter, traces):

@@ -28,8 +28,8 @@ __all__ = ["InterimFold"]
 class InterimFold:
     def __init__(self, fold: FoldState) -> None:
         self._fold = fold
-        self._begun: dict[int, datetime] = {}
-        """When each plan under way was scheduled, by the event that did so."""
+        self._begun: dict[int, datetime | None] = {}
+        """When each plan under way was scheduled, or None if its time does not count, by the event that did so."""
         self.has_last = False
         """Whether the last record belongs to such a plan."""
 
@@ -43,7 +43,8 @@ class InterimFold:
 
     def begin(self, record: HistoryRecord, task: PlanTask) -> Iterator[Event]:
         """Begin a plan. The message belongs to the turn from its first plan on."""
-        self._begun[record.id], self.has_last = record.time, True
+        self._begun[record.id] = None if task.off_clock else record.time
+        self.has_last = True
         if answering(self._fold.state.interim) != task.interim_for:
             self._fold.state = begin_interim(self._fold.state, task.interim_for)
             yield self._fold.event(record, TurnSteeredEvent, message_ids=[task.interim_for])
@@ -56,8 +57,9 @@ class InterimFold:
         is_canceled = record.kind == "failed" and record.error is None and not record.timeout
         if is_moving or is_canceled or not answering(self._fold.state.interim):
             return
-        active = self._fold.state.active.added(record.time - began)
-        self._fold.state = copy_with(self._fold.state, active=active)
+        if began is not None:
+            active = self._fold.state.active.added(record.time - began)
+            self._fold.state = copy_with(self._fold.state, active=active)
         if record.kind == "completed":
             yield from self._apply(record)
         else:

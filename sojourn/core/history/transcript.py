@@ -11,7 +11,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.interim import interim_messages
+from sojourn.core.run.interim import with_interim
 from sojourn.core.run.outcomes import by_reference
 from sojourn.core.run.transcript import Packed, for_planner, question_message
 
@@ -62,8 +62,8 @@ class TranscriptProjection:
     def messages_so_far(self) -> list[Message]:
         """Return the transcript so far, with everything that no planner has received yet."""
         state = self.fold.state
-        said = interim_messages(state.interim)
-        return [*self.messages, *(state.new or self._answers()), *said, *state.resume_messages]
+        said = with_interim(state.new or self._answers(), state.interim)
+        return [*self.messages, *said, *state.resume_messages]
 
     def _go_on(self, continuation: Continuation) -> None:
         plan, step = continuation.waits_for, continuation.step

@@ -21,6 +21,7 @@ __all__ = [
     "has_room",
     "interim_input",
     "interim_messages",
+    "with_interim",
 ]
 
 MAX_ANSWERS = 50
@@ -86,6 +87,15 @@ def interim_input(interim: Sequence[InterimAnswer], results: Sequence[ToolResult
 def interim_messages(interim: Sequence[InterimAnswer]) -> list[Message]:
     """Return what the transcript gets, behind the results of the step."""
     return [*_said(interim), Message.system(_NOTICE)] if interim else []
+
+
+def with_interim(results: Sequence[Message], interim: Sequence[InterimAnswer]) -> list[Message]:
+    """Return what readers of the transcript get behind the calls of a step that waits.
+
+    Each message has the number that it keeps: an empty one stands for the results until there are some, and the notice, which is behind
+    further messages in the end, is not there yet.
+    """
+    return [*(results or [Message.results([])]), *_said(interim)] if interim else [*results]
 
 
 def _said(interim: Sequence[InterimAnswer]) -> list[Message]:

@@ -618,7 +618,10 @@ class RunState:
     def set_aside_fault(self, request: SetAsideRequest, length: int) -> str | None:
         """Return why something cannot be set aside, or None."""
         if request.message >= length:
-            return f"the transcript has {length} messages that a planner has read, from 0 on, and no message {request.message} yet"
+            return (
+                f"the transcript has {length} messages in their final order, from 0 on, and no message {request.message} yet; "
+                "set it aside after the run's next plan"
+            )
         if len(self.set_aside) >= MAX_SET_ASIDE and request.target not in self.set_aside:
             return f"{MAX_SET_ASIDE} messages and results are set aside already; fork the run before what spoils it"
         return None

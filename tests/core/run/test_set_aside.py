@@ -152,7 +152,7 @@ def test_a_request_is_read(subtests: pytest.Subtests) -> None:
 
 
 def test_the_state_sets_each_thing_aside_once_and_not_without_end() -> None:
-    """A repetition changes nothing; a message that no planner has read, and one too many, are refused."""
+    """A repetition changes nothing; a message that comes only with the next plan, and one too many, are refused."""
     state = RunState.opened(RunInput(agent_id="a.b", messages=[]))
     request = SetAsideRequest(3, "c1", "loops", "ana")
     after = state.setting_aside(request)
