@@ -263,10 +263,11 @@ class Access:
         *,
         run_id: str,
         principal: Principal | None = None,
+        kept: Sequence[AttachmentRecord] = (),
     ) -> Message:
         """Return a message with these files, and with its larger data in storage.
 
-        Without storage, a message keeps its own files.
+        Without storage, a message keeps its own files. It always keeps those of `kept`, which the run has already.
 
         Raises:
             InvalidInput: A file cannot be read or is refused, or there are too many.
@@ -275,7 +276,7 @@ class Access:
         stored.check_count(message, len(given))
         if self.storage is not None:
             message = await with_files_stored(stored, message, run_id=run_id, principal=principal)
-            message = await self._bound(message, run_id, principal)
+            message = await self._bound(message, run_id, principal, kept)
         records = list[AttachmentRecord]()
         for each in given:
             if isinstance(each, Path):
@@ -285,13 +286,15 @@ class Access:
                 records.append(await stored.bind(each, run_id=run_id, principal=principal))
         return message.model_copy(update={"parts": [*message.parts, *map(part_of, records)]})
 
-    async def _bound(self, message: Message, run_id: str, principal: Principal | None) -> Message:
+    async def _bound(
+        self, message: Message, run_id: str, principal: Principal | None, kept: Sequence[AttachmentRecord]
+    ) -> Message:
         """Return a message with the files that it names bound to the run."""
         if not message.attachments:
             return message
         parts: list[Part] = []
         for part in message.parts:
-            if isinstance(part, ImagePart | DocumentPart) and (file := part.attachment):
+            if isinstance(part, ImagePart | DocumentPart) and (file := part.attachment) and file not in kept:
                 bound = await self.attachments.bind(file, run_id=run_id, principal=principal)
                 parts.append(part.model_copy(update={"attachment": bound}))
             else:

@@ -18,6 +18,7 @@ from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
 from sojourn.client.start import start_workflow, validate_input
 from sojourn.connection.rpc_errors import translate_error
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.event import (
     ConversationBranchedEvent,
     Event,
@@ -332,8 +333,14 @@ class Session:
         return SessionTurn(self.run, accepted, self._kept)
 
     async def _fields(
-        self, message: str | Message, message_id: str, by: str | None, attachments: Sequence[Attachable]
+        self,
+        message: str | Message,
+        message_id: str,
+        by: str | None,
+        attachments: Sequence[Attachable],
+        kept: Sequence[AttachmentRecord] = (),
     ) -> Fields:
+        # `kept` are files that the conversation has already. The caller may have uploaded none of them.
         if attachments and isinstance(message, str):
             message = Message(role="user", parts=list(Message.user(message).parts) if message.strip() else [])
         content: dict[str, Any] = {"text": message}
@@ -343,7 +350,7 @@ class Session:
                     f"a message to a conversation has the role user, not {message.role[:40]!r}"
                 )
             message = await self._client.with_attachments(
-                message, attachments, run_id=self.run.id, principal=self._principal
+                message, attachments, run_id=self.run.id, principal=self._principal, kept=kept
             )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
         sent: Fields = {"message_id": message_id, **content, "by": by, PRINCIPAL: self._sender}
@@ -398,7 +405,8 @@ class Session:
         before = known.sent.message
         if keep_files and isinstance(message, str):
             message = known.with_text(message)
-        sent = await self._fields(before if message is None else message, message_id, by, attachments)
+        words = before if message is None else message
+        sent = await self._fields(words, message_id, by, attachments, before.attachments)
         if message is not None and _has_content(before, sent):
             place = timeline.delivered[message_id].before
             return SessionTurn(

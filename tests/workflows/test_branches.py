@@ -19,6 +19,7 @@ from sojourn import (
     AwaitClosed,
     InvalidInput,
     PlanResult,
+    Principal,
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
@@ -576,3 +577,22 @@ async def test_files_stay_with_the_message_that_is_answered_again(serve, tmp_pat
     assert b"".join([chunk async for chunk in file.chunks()]) == note.read_bytes()
     await (await session.edit("m-1", "nothing else")).result()
     assert not (await session.transcript())[0].attachments
+
+
+async def test_the_files_of_a_message_stay_whoever_edits_it(serve, tmp_path):
+    """A person answers another one's message again, and changes its words; nobody uploads the file anew."""
+    storage = FolderStorage(tmp_path / "storage")
+    client = await serve(App(agents=[Agent("test.agent", planner=plan)]), storage=storage)
+    ana, col = (Principal(subject=name, tenant="acme", roles=["user"]) for name in ("ana", "col"))
+    name = uuid.uuid4().hex
+    note = tmp_path / "note.txt"
+    note.write_text("x" * 20_000)
+    sent = await client.session("test.agent", name, principal=ana).send("look", attachments=[note])
+    await sent.result()
+    session = client.session("test.agent", name, principal=col)
+    await edited(session, sent.message_id)
+    await (await session.edit(sent.message_id, "read", keep_files=True)).result()
+    (message, _) = await session.transcript()
+    assert (message.text, [file.name for file in message.attachments]) == ("read", ["note.txt"])
+    with pytest.raises(InvalidInput, match="no such upload of yours"):
+        await client.session("test.agent", uuid.uuid4().hex, principal=col).send(message)
