@@ -129,6 +129,16 @@ class TimelineState:
         """Return the plan whose message has this call, or None if it is not here."""
         return self._plan_of.get(call_id)
 
+    def interim_plan(self, message_id: str) -> Plan | None:
+        """Return the last plan that answers a message while approvals are open."""
+        plans = (each for each in reversed(self._entries) if isinstance(each, Plan))
+        return next((each for each in plans if each.interim_for == message_id != ""), None)
+
+    def joined_turn(self, message_id: str) -> UserTurn | None:
+        """Return the turn that took a message last, if both are here."""
+        sent = (each for each in reversed(self._entries) if isinstance(each, UserMessage))
+        return next((each.turn for each in sent if each.message_id == message_id), None)
+
     @property
     def has_backoff(self) -> bool:
         """Whether a plan or a call waits for the time of its next attempt."""

@@ -46,7 +46,7 @@ from sojourn.http.security.audit import bind_answer
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
-from sojourn.timeline import WaitEnd
+from sojourn.timeline import Timeline, WaitEnd
 from sojourn.values.numbers import is_same, write_exact
 
 __all__ = [
@@ -266,8 +266,7 @@ async def _send(
     turn = await session.send(stored, message_id=sent.message_id, by=asking.subject)
     if edits == "again" and turn.is_repeated:
         timeline = await read_branches(session)
-        answered = opened_by(timeline, sent.message_id)
-        if answered is None or not answered.is_over:
+        if not _has_reply(timeline, sent.message_id):
             return turn
         return await edit_message(session, asking, sent.message_id, branches=timeline.branches)
     try:
@@ -277,6 +276,17 @@ async def _send(
             raise
         return await edit_message(session, asking, sent.message_id, stored)
     return turn
+
+
+def _has_reply(timeline: Timeline, message_id: str) -> bool:
+    """Return whether the reply to a message is complete."""
+    answered = opened_by(timeline, message_id)
+    if answered is not None:
+        return answered.is_over
+    joined, interim = timeline.joined_turn(message_id), timeline.interim_plan(message_id)
+    if joined is None or any(each.message_id == message_id for each in joined.messages):
+        return False
+    return joined.is_over or (interim is not None and interim.message is not None)
 
 
 async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[ClientAnswer]:
@@ -374,11 +384,14 @@ async def _check_repeated(
 def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:
     """Return a callback that ends the turn, if the principal may interrupt.
 
-    A message whose turn has not begun stays queued.
+    A message whose turn has not begun stays queued. One that is answered while a call waits ends nothing: the turn is that of an
+    earlier message, and its approval would be closed.
     """
 
     async def leave() -> None:
         with suppress(SojournError):
+            if turn.tree.top.interim_plan(turn.message_id or ""):
+                return
             turn_id = turn.turn_id or ("" if turn.message_id else (await turn.run.status()).turn_id)
             if turn_id:
                 await turn.run.interrupt("the client left", by=asking.subject, turn_id=turn_id)

@@ -260,3 +260,86 @@ async def test_a_chat_that_sends_its_answer_back_asks_too(served):
     text = last["output"][0]["content"][0]["text"]
     assert text.startswith("wipe | calls | wiped a, b | why? | on why?")
     assert done == ["a"]
+
+
+HELD = Planner()
+
+
+@pytest.mark.parametrize("served", [{"planner": lambda: HELD}], indirect=True)
+@pytest.mark.parametrize("protocol", ["openai"])
+async def test_who_stops_an_answer_closes_no_approval(served, status_when, protocol):
+    """The call of the earlier message waits on, and the answer comes; a response says so, and a page that is left does not ask."""
+    client, http, _ = served
+    HELD.gate.clear()
+    model = {"model": "test.agent"}
+    if protocol == "openai":
+        first = (await http.post("/openai/v1/responses", json=model | {"input": "wipe"})).json()
+        body = model | {"input": "why?", "previous_response_id": first["id"], "background": True}
+        second = (await http.post("/openai/v1/responses", json=body)).json()
+        token = ReplyToken.parse(second["id"].removeprefix("resp_"))
+        assert token
+        run = client.get_run(token.run_id)
+        await status_when(run, lambda status: status.answering)
+        stopped = await http.post(f"/openai/v1/responses/{second['id']}/cancel")
+        assert (stopped.status_code, stopped.json()["error"]["code"]) == (409, "task_not_cancelable")
+    else:
+        session_id, session, _, _ = await opened(client)
+        run = session.run
+        request = say(protocol, "why?", session_id=session_id, message_id="m-2", agent_id="test.agent")
+        headers = {**request.headers, "Sojourn-On-Disconnect": "interrupt"}
+        async with http.stream("POST", request.path, headers=headers, json=request.body) as stream:
+            await status_when(run, lambda status: status.answering)
+            async for line in stream.aiter_lines():
+                if "STEP_STARTED" in line:
+                    break
+    (wait,) = (await run.status()).awaits
+    HELD.gate.set()
+    await status_when(run, lambda status: not status.answering)
+    assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    kinds = [event.type async for event in run.events(follow=False)]
+    assert (kinds.count("interim_answer"), kinds.count("turn_failed")) == (1, 0)
+    await run.deny(wait, by="bo")
+
+
+async def test_a_message_that_was_answered_meanwhile_is_not_regenerated_alone(served):
+    """The AI SDK's page keeps the answer that it has, with the call and the end of its turn, and is told why."""
+    client, http, _ = served
+    session_id, session, first, wait = await opened(client)
+    why = say("vercel", "why?", session_id=session_id, message_id="m-2", agent_id="test.agent")
+    assert "on why?" in (await http.post(why.path, headers=why.headers, json=why.body)).text
+    again = why.body | {"trigger": "regenerate-message", "messageId": "answer-m-2"}
+    for is_over in (False, True):
+        if is_over:
+            await session.run.approve(wait, by="bo")
+            await first.result()
+        refused = await http.post(why.path, headers=why.headers, json=again)
+        assert (refused.status_code, "no turn of the present branch" in refused.text) == (422, True)
+
+
+async def test_a_chat_with_answered_messages_is_known_and_edited(served, status_when):
+    """By OpenAI's chats its later messages go on where it is, without a warning, and an edited one begins another branch."""
+    client, http, _ = served
+    session_id, chat = uuid.uuid4().hex, []
+    session = client.session("test.agent", session_id, principal=LOCAL)
+
+    async def add(text: str) -> tuple[str, str | None]:
+        chat.append({"role": "user", "content": text})
+        body = {"model": "test.agent", "messages": chat, "metadata": {"session_id": session_id}}
+        answer = await http.post("/openai/v1/chat/completions", json=body)
+        said = answer.json()["choices"][0]["message"]["content"]
+        chat.append({"role": "assistant", "content": said})
+        return said, answer.headers.get("X-Sojourn-Warning")
+
+    for text in ("hello", "wipe"):
+        assert (await add(text))[1] is None
+    for text in ("why?", "and when?"):
+        assert await add(text) == (f"on {text}", None)
+    (wait,) = await session.run.until_waiting()
+    await session.run.approve(wait, by="bo")
+    await status_when(session.run, lambda status: status.status == "idle")
+    assert await add("thanks") == ("thanks", None)
+    del chat[-2:]
+    assert await add("many thanks") == ("many thanks", None)
+    texts = [each.text for each in await session.transcript()]
+    assert "and when?" in texts
+    assert "thanks" not in texts

@@ -5,8 +5,9 @@ the newest of the present branch, the message begins another branch. So an edite
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sojourn.answers import read_verdict
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
@@ -19,7 +20,7 @@ from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 from sojourn.reader import read_conversation
-from sojourn.timeline import Timeline, UserMessage, UserTurn
+from sojourn.timeline import Plan, Timeline, UserMessage, UserTurn
 
 __all__ = [
     "OTHER_MESSAGES",
@@ -86,18 +87,23 @@ class Said(NamedTuple):
     asks: bool = False
     """Whether that text is a question."""
     may_answer: bool = False
-    """Whether it came after a question: it answered that, or opened a turn if the question was closed by then."""
+    """Whether it came after a question: it answered that, or opened a turn if the question was closed by then.
+
+    A verdict may come later, after messages that were answered while the call waited.
+    """
 
 
 def said_before(messages: Sequence[Message]) -> list[Said]:
     """Return the messages of a chat's user, from the first one that opened a turn."""
-    found, is_answer = list[Said](), False
+    found, is_answer, has_asked = list[Said](), False, False
     for message, bare in zip(messages, strip_marks(list(messages)), strict=True):
         if message.role == "assistant":
             is_answer = asks(message)
+            has_asked = has_asked or is_answer
             found[-1:] = [each._replace(reply=bare.text, asks=is_answer) for each in found[-1:]]
         elif found or not is_answer:
-            found.append(Said(message, None, may_answer=is_answer))
+            may_answer = is_answer or (has_asked and read_verdict(message.text).is_plain)
+            found.append(Said(message, None, may_answer=may_answer))
             is_answer = False
         else:
             is_answer = False
@@ -186,21 +192,52 @@ def _fit(path: Sequence[UserTurn], earlier: Sequence[Said], *, is_present: bool)
 def _fit_as(path: Sequence[UserTurn], earlier: Sequence[Said], is_present: bool, *, are_answers: bool) -> int:
     # A message after a question is tried as the answer, or as one that opened a turn where the path has such a turn.
     left, later, reply = list(path), None, None
-    best = 2
+    best, joined = 2, _joined(path[-1:])
     for number, said in enumerate(reversed(earlier)):
         if not left:
             return best if is_present and number else 0
         reply = later if later is not None or said.asks else said.reply
+        content = content_of(said.message)
+        at = next((at for at in reversed(range(len(joined))) if joined[at].content == content), None)
+        if at is not None:
+            # The answer that such a message got while a call waited is not that of the turn.
+            later = later if joined[at].is_answered else reply
+            del joined[at:]
+            continue
         if said.may_answer and (are_answers or not _has_said(left[-1], said)):
             later = reply
             continue
         turn, later = left.pop(), None
+        joined = _joined(left[-1:])
         if not _has_said(turn, said):
             return 0
         is_last = len(left) == len(path) - 1
         if not (_has_replied(turn, reply) and (reply or not is_last)):
             best = 1
     return best if len(left) < len(path) else 0
+
+
+class _Joined(NamedTuple):
+    """A message that joined a turn under way."""
+
+    content: list[Any]
+    is_answered: bool
+    """Whether it was answered while a call of the turn waited."""
+
+
+def _joined(turns: Sequence[UserTurn]) -> list[_Joined]:
+    """Return the messages that joined turns which others had opened."""
+    found = list[_Joined]()
+    for turn in turns:
+        opened = {each.message_id for each in turn.messages}
+        plans = [each for each in turn.entries if isinstance(each, Plan)]
+        answered = {each.interim_for for each in plans if each.message is not None}
+        found += [
+            _Joined(content_of(each.message), each.message_id in answered)
+            for each in turn.entries
+            if isinstance(each, UserMessage) and each.message_id not in opened
+        ]
+    return found
 
 
 def _has_said(turn: UserTurn, said: Said) -> bool:
