@@ -112,22 +112,29 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(call: pytest.CallInfo) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say of a test that took too long what each task of its event loop waits for."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say of a test that took too long what each task of its event loop waits for, and end the test's own."""
     report = yield
     if call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
-        report.sections.append(("What the tasks wait for", "\n".join(_waits())))
+        loops = [each for each in gc.get_objects() if isinstance(each, asyncio.AbstractEventLoop)]
+        tasks = [task for loop in loops for task in asyncio.all_tasks(loop)]
+        report.sections.append(("What the tasks wait for", "\n".join(_waits(tasks))))
+        own = getattr(getattr(item, "function", None), "__code__", None)
+        for task in tasks:
+            if own and getattr(task.get_coro(), "cr_code", None) is own:
+                task.cancel()  # it would go on beside the next tests
     return report
 
 
-def _waits() -> Iterator[str]:
-    for loop in [each for each in gc.get_objects() if isinstance(each, asyncio.AbstractEventLoop)]:
-        for task in asyncio.all_tasks(loop):
-            yield f"{task.get_name()}:"
-            waiting: Any = task.get_coro()
-            while frame := getattr(waiting, "cr_frame", None) or getattr(waiting, "ag_frame", None):
-                yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-                waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "ag_await", None)
+def _waits(tasks: Sequence[asyncio.Task[Any]]) -> Iterator[str]:
+    for task in tasks:
+        yield f"{task.get_name()}:"
+        waiting: Any = task.get_coro()
+        while frame := getattr(waiting, "cr_frame", None) or getattr(waiting, "ag_frame", None):
+            yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+            waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "ag_await", None)
 
 
 def fixtures_of(item: pytest.Item) -> Sequence[str]:
