@@ -30,7 +30,16 @@ from sojourn.http.security.principals import principal_of
 from sojourn.http.security.requests import media_type, path_of
 from sojourn.private import private_opener
 
-__all__ = ["AuditFile", "AuditLog", "AuditSink", "bind", "bind_answer", "bind_jsonrpc", "note_repetition"]
+__all__ = [
+    "AuditFile",
+    "AuditLog",
+    "AuditSink",
+    "bind",
+    "bind_answer",
+    "bind_jsonrpc",
+    "bind_read",
+    "note_repetition",
+]
 
 AuditSink = Callable[[dict[str, Any]], None]
 """Takes the record of one request. An exception makes the request fail."""
@@ -49,6 +58,8 @@ class AuditFields:
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Waits that were answered."""
+    reads: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the request reads, for the record of one that does nothing else."""
     only_calls: bool = False
     """Whether the path takes JSON-RPC calls. Only bound or refused ones are decisions."""
 
@@ -73,6 +84,12 @@ def bind(**fields: Any) -> None:
     """Add fields to the line of the request, such as the `code` of a refusal."""
     if (found := _fields.get()) is not None:
         found.fields.update(fields)
+
+
+def bind_read(**fields: Any) -> None:
+    """Add fields to the record of a request that only reads, such as its `run_id`."""
+    if (found := _fields.get()) is not None:
+        found.reads.update(fields)
 
 
 def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
@@ -237,7 +254,12 @@ class _Line:
             (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)
         if self._sink is not None:
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self._sink({"at": at, "event": "decision" if is_decision else "read", **known})
+            told = (
+                {"event": "decision", **known}
+                if is_decision
+                else {"event": "read", **known, **self._fields.reads}
+            )
+            self._sink({"at": at, **told})
 
 
 def _code(problem: bytes | None) -> str | None:

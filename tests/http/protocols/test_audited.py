@@ -8,6 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn.asgi import create_app
+from sojourn.http import SecuritySettings
+from sojourn.http.protocols.mcp.content import ANSWER
+from sojourn.http.protocols.mcp.tasks import TASKS
 from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.every_protocol import say
@@ -23,10 +26,17 @@ def lines():
 
 
 @pytest.fixture
-async def post(served, shop, principals):
+def records() -> list[dict[str, Any]]:
+    """What the sink of the service got."""
+    return []
+
+
+@pytest.fixture
+async def post(served, shop, principals, records):
     """Send a request as somebody; returns the answer."""
+    security = SecuritySettings(audit=records.append)
     async with (
-        listening(create_app(shop.app, client=served.client, auth=principals)) as url,
+        listening(create_app(shop.app, client=served.client, auth=principals, security=security)) as url,
         http_client(base_url=url, timeout=60) as http,
     ):
 
@@ -60,8 +70,11 @@ async def test_what_openais_clients_decide_is_told(post, lines, served):
         assert (line["await_id"], line["digest"]) == (asked.id, asked.payload_digest)
 
 
-async def test_what_is_decided_over_a2a_is_told_and_what_is_read_is_not(post, lines):
-    """An approval has the run, the wait and the digest; one without the role is a warning with its code, though the answer is a 200."""
+async def test_what_is_decided_over_a2a_is_told_and_what_is_read_is_not(post, lines, records):
+    """An approval has the run, the wait and the digest; one without the role is a warning with its code, though the answer is a 200.
+
+    A sink has what was read too, with the run.
+    """
     _, path, headers, body = say("a2a", "wipe")
     asked = (await post(USER, path, body, headers)).json()["result"]["task"]
     text = asked["status"]["message"]["parts"][0]["text"]
@@ -77,10 +90,15 @@ async def test_what_is_decided_over_a2a_is_told_and_what_is_read_is_not(post, li
     assert (refused["status"], refused["code"], refused["log_level"]) == (200, "forbidden", "warning")
     assert (decided["approved"], decided["run_id"], decided["log_level"]) == (True, started["run_id"], "info")
     assert (refused["await_id"], refused["digest"]) == (decided["await_id"], decided["digest"])
+    (read,) = [each for each in records if each["event"] == "read"]
+    assert (read["call"], read["run_id"], read["subject"]) == ("GetTask", started["run_id"], "ana")
+    got["params"] = ["none"]
+    await post(USER, path, got, headers)
+    assert len(records) == 5
 
 
-async def test_what_is_decided_over_mcp_is_told_and_what_is_read_is_not(post, lines):
-    """A call of a tool has its run, a form that is sent back the wait and how it is settled; listing tools is no decision."""
+async def test_what_is_decided_over_mcp_is_told_and_what_is_read_is_not(post, lines, records):
+    """A call of a tool has its run, a form that is sent back the wait and how it is settled; listing tools is no decision, but a read."""
     _, path, headers, body = say("mcp of 2026", "wipe")
     about = "io.modelcontextprotocol/clientCapabilities"
     body["params"]["_meta"][about] = {"elicitation": {"form": {}}}
@@ -89,13 +107,24 @@ async def test_what_is_decided_over_mcp_is_told_and_what_is_read_is_not(post, li
     answer = await post(USER, path, listed, {**headers, "Mcp-Method": "tools/list"})
     assert "shop_clerk" in answer.text
     assert lines() == []
+    assert [(each["event"], each["call"]) for each in records] == [("read", "tools/list")]
     asked = result_in((await post(USER, path, body, headers)).text)
     (key,) = asked["inputRequests"]
     form = {"action": "accept", "content": {"decision": "approve"}}
     body["params"] |= {"requestState": asked["requestState"], "inputResponses": {key: form}}
     assert "forbidden" in (await post(USER, path, body, headers)).text
     assert "wiped a" in (await post(APPROVER, path, body, headers)).text
+    about_tasks = {**meta, about: {"extensions": {TASKS: {}}}}
+    task = {"taskId": asked["requestState"], "_meta": about_tasks}
+    got = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": task}
+    asks = {**headers, "Mcp-Method": "tasks/get", "Mcp-Name": task["taskId"]}
+    assert "completed" in (await post(USER, path, got, asks)).text
+    look = {"name": ANSWER, "arguments": {"task": asked["requestState"]}, "_meta": meta}
+    called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": look}
+    await post(USER, path, called, {**headers, "Mcp-Method": "tools/call", "Mcp-Name": ANSWER})
     started, refused, decided = lines()
+    for read, call in zip(records[-2:], ("tasks/get", "tools/call"), strict=True):
+        assert (read["event"], read["call"], read["run_id"]) == ("read", call, started["run_id"])
     assert (started["call"], started["tool"], started["status"]) == ("tools/call", "shop_clerk", 200)
     assert (refused["status"], refused["code"], refused["log_level"]) == (200, "forbidden", "warning")
     assert (decided["approved"], decided["run_id"], decided["log_level"]) == (True, started["run_id"], "info")

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sojourn.errors import SojournError
 from sojourn.http.event_streams import BEAT, HEARTBEAT, STALL, until_one_ends
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
@@ -87,7 +88,9 @@ class A2AEndpoint:
                 rpc = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
                 _check(value)
                 body = _with_json_names(rpc, body)
-                if (method := rpc["method"]) not in _READS:
+                if (method := rpc["method"]) in _READS:
+                    audit.bind_read(call=method, **_run_of(rpc))
+                else:
                     audit.bind(call=method[:_MAX_METHOD])
                 _check_supported(method)
                 if method == "SubscribeToTask":
@@ -149,6 +152,14 @@ class A2AEndpoint:
 def _address(request: Request) -> str:
     rest = request.path_params.get("rest") or ""
     return str(request.url.replace(query="", fragment="")).removesuffix(rest).removesuffix("/") + "/"
+
+
+def _run_of(rpc: dict[str, Any]) -> dict[str, str]:
+    """Return the run of the task that a call names, for the audit."""
+    params: Any = rpc.get("params")
+    task_id: Any = cast("dict[str, Any]", params).get("id") if isinstance(params, dict) else None
+    token = ReplyToken.parse(task_id) if isinstance(task_id, str) else None
+    return {"run_id": token.run_id} if token else {}
 
 
 def _check_headers(request: Request) -> None:

@@ -147,6 +147,7 @@ class _Answers:
         self._names = _names(service.app.list_agents())
 
     async def list_tools(self, context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        audit.bind_read(call="tools/list")
         require(asking_of(context), "viewer")
         tools = [_tool(self._service, name, agent_id) for name, agent_id in self._names.items()]
         about = "Answer a question that an agent has asked, or without an answer look whether it goes on."
@@ -161,6 +162,8 @@ class _Answers:
         attending = request_scope_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
             audit.bind(call="tools/call", tool=params.name)
+        else:
+            audit.bind_read(call="tools/call", tool=params.name)
         if params.name != ANSWER and params.name not in self._names:
             raise MCPError(
                 INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; tools/list lists the tools"
@@ -318,6 +321,7 @@ async def _respond(service: Service, asking: Principal, params: CallToolRequestP
 
 async def _answer(service: Service, asking: Principal, arguments: dict[str, Any]) -> AgentReply:
     token = await token_of_task(service, asking, _text(arguments, "task", most=4_000))
+    audit.bind_read(run_id=token.run_id)
     await _require_own(service, asking, token)
     text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
     message = IncomingMessage(Message.user(text), key)

@@ -72,10 +72,13 @@ def task_result(token: ReplyToken) -> dict[str, Any]:
 
 def serve_tasks(server: Server[Any], service: Service) -> None:
     async def get(context: Context, params: TaskParams) -> dict[str, Any]:
+        audit.bind_read(call="tasks/get")
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "viewer")
-        reply = await read(service, await token_of_task(service, asking, params.task_id), is_task=True)
+        token = await token_of_task(service, asking, params.task_id)
+        audit.bind_read(run_id=token.run_id)
+        reply = await read(service, token, is_task=True)
         return {"resultType": "complete", **_task_with_outcome(reply)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
