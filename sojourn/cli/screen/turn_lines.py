@@ -156,8 +156,9 @@ def waiting_lines(
         by = f"by {who}, " if who else ""
         to = {"steer": ", steers", "interrupt": ", interrupts"}.get(message.mode, "")
         text = plain(message_text(message.message), 100)
-        id = f", id {plain(message.message_id, 300)}" if detail else ""
-        lines.append(Line(f"  > {text} ({by}{local(message.at)}{to}{id})"))
+        lines.append(Line(f"  > {text} ({by}{local(message.at)}{to})"))
+        if detail:
+            lines.append(Line(f"    id {plain(message.message_id, 300)}", "dim"))
     if len(messages) > most:
         lines.append(Line(f"  … {len(messages) - most} more", "dim"))
     return lines
