@@ -1,5 +1,6 @@
 """A key ring in use: with a key service, and with files that others may read."""
 
+import os
 from base64 import b64decode
 
 import pytest
@@ -10,6 +11,7 @@ from sojourn.connection.connect import converter_with
 from sojourn.converter.codec import CodecFailedError
 from sojourn.crypto import KeyRing, SealingCodec, key_ring
 from sojourn.crypto.key_ring import load_ring
+from sojourn.crypto.ring_file import read_ring
 from sojourn.errors import DefinitionError
 from tests.crypto.ring import make_ring
 
@@ -100,3 +102,19 @@ def test_a_ring_that_cannot_be_used_is_a_definition_error(tmp_path, monkeypatch)
     monkeypatch.setenv("SOJOURN_CODEC", "tests.encrypted.keys:codec")
     with pytest.raises(DefinitionError, match="both set"):
         converter_with()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of root's")
+def test_a_mounted_secret_is_read_by_its_group(tmp_path, monkeypatch) -> None:
+    """Kubernetes mounts a secret as root's, for a group: its process may read it so, all others as little as before."""
+    path = tmp_path / "ring"
+    make_ring(path)
+    path.chmod(0o440)
+    with pytest.raises(DefinitionError, match="chmod 600"):
+        read_ring(path)
+    monkeypatch.setattr(os, "geteuid", lambda: 10_001)
+    assert read_ring(path)
+    for mode in (0o460, 0o444, 0o442):
+        path.chmod(mode)
+        with pytest.raises(DefinitionError, match="chmod 600"):
+            read_ring(path)

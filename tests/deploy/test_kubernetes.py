@@ -169,6 +169,19 @@ def test_secrets_are_references() -> None:
     }
 
 
+def test_both_read_and_write_with_the_same_encryption_keys() -> None:
+    """The worker and the HTTP service mount one key ring, if there is one, readable by their group alone."""
+    mounted = []
+    for component in ("worker", "http"):
+        (volume,) = [each for each in WORKLOADS[component]["spec"]["volumes"] if each["name"] == "keyring"]
+        (mount,) = [each for each in container_of(component)["volumeMounts"] if each["name"] == "keyring"]
+        assert WORKLOADS[component]["spec"]["securityContext"]["fsGroup"] > 0
+        mounted.append((volume, mount))
+    assert mounted[0] == mounted[1]
+    secret = mounted[0][0]["secret"]
+    assert secret == {"secretName": "sojourn-keyring", "defaultMode": 0o440, "optional": True}
+
+
 def test_a_worker_drains_and_is_probed_by_its_own_port() -> None:
     """It has the time of its drain, is restarted only after it would have ended by itself, and is ready when it polls."""
     container, pod = container_of("worker"), WORKLOADS["worker"]["spec"]
