@@ -74,7 +74,8 @@ class Replay:
         try:
             run = await read_recording(histories, self._converter)
         except Exception as error:  # noqa: BLE001 - any program may have written a history
-            report.findings.append(Finding("unreadable", f"{report.source} cannot be read: {error}"))
+            # Its workflow does not replay either, for that reason.
+            report.findings = [Finding("unreadable", f"{report.source} cannot be read: {error}")]
             return
         report.agent_id, report.is_open = run.agent_id, run.is_open
         report.findings += check_against(self._app, run)
