@@ -19,6 +19,8 @@ import structlog
 import temporalio.client
 import temporalio.service
 import temporalio.worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import WorkerDeploymentConfig
 
 import sojourn
 from sojourn import search_attributes
@@ -48,6 +50,12 @@ class Served(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
+
+    @property
+    def versioning(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
 
     def list_agents(self) -> list[str]: ...
 
@@ -193,7 +201,7 @@ class Worker:
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=Unsandboxed(),
             workflow_task_executor=self._executor,
-            build_id=sojourn.__version__,
+            **_version_of(app),
             max_cached_workflows=max_cached_runs,
             max_concurrent_activities=MAX_ACTIVITIES,
             max_eager_activity_reservations_per_workflow_task=MAX_EAGER,
@@ -280,6 +288,23 @@ class Worker:
         await self._watching.aclose()
         self._executor.shutdown(wait=False)
         await self._app.close()
+
+
+def _version_of(app: Served) -> dict[str, Any]:
+    """Return the options that say which version the worker is.
+
+    Without a deployment, it takes the runs of every version.
+    """
+    if (name := settings.deployment()) is None:
+        return {"build_id": sojourn.__version__}
+    pinned, moving = VersioningBehavior.PINNED, VersioningBehavior.AUTO_UPGRADE
+    return {
+        "deployment_config": WorkerDeploymentConfig(
+            version=WorkerDeploymentVersion(name, settings.build_id() or app.digest),
+            use_worker_versioning=True,
+            default_versioning_behavior=pinned if app.versioning == "pinned" else moving,
+        )
+    }
 
 
 def _fetch_limit(client: temporalio.client.Client) -> int:

@@ -62,6 +62,7 @@ from .continue_as_new import (
     ContinueWhileCallsWait,
     ContinueWhileIdle,
     LeavingExecution,
+    moves_on,
     store_retry,
 )
 from .conversation import Conversation
@@ -243,6 +244,7 @@ class AgentRun(RunQueries, MessageHandlers):
             workflow.continue_as_new(
                 args=[argument],
                 memo=memo_since(state.began or workflow.info().workflow_start_time),
+                initial_versioning_behavior=moves_on(),
             )
         self.awaits.room.stays()
 
@@ -276,7 +278,11 @@ class AgentRun(RunQueries, MessageHandlers):
             state = rewind(self._state, point.state).continued(began)
             argument = write_continuation(Continuation(state, point.transcript, branch=request))
             if argument:
-                workflow.continue_as_new(args=[argument], memo=memo_since(state.began or began))
+                workflow.continue_as_new(
+                    args=[argument],
+                    memo=memo_since(state.began or began),
+                    initial_versioning_behavior=moves_on(),
+                )
         self._stay(branch_fault())
 
     def _stay(self, why: str) -> None:

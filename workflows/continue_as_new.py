@@ -19,7 +19,17 @@ from sojourn.values.undecodable import OrUndecodable
 
 from .current_state import CurrentState
 
-__all__ = ["STORE_LIMIT", "Archive", "store_retry"]
+__all__ = ["STORE_LIMIT", "Archive", "moves_on", "store_retry"]
+
+
+def moves_on() -> workflow.ContinueAsNewVersioningBehavior | None:
+    """Return what moves a pinned run to the current version as it continues as new.
+
+    A conversation would else keep the workers of its first version for ever.
+    """
+    if workflow.info().get_current_deployment_version() is None:
+        return None
+    return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 
 
 class ContinueAsNew(Protocol):

@@ -4,8 +4,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import sojourn
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
 from sojourn.authoring.app_checks import (
     APP_NAME,
@@ -15,6 +16,7 @@ from sojourn.authoring.app_checks import (
     name_in_module,
     warn_of_tools,
 )
+from sojourn.authoring.digest import digest_of_app
 from sojourn.authoring.options import (
     FLAG,
     MAPPING,
@@ -59,6 +61,9 @@ __all__ = ["AnyTool", "App", "NoticeFunction"]
 
 NoticeFunction = Callable[[Notice], Awaitable[None]]
 """An async function of notices; one may come again, with the same `id`."""
+
+Versioning = Literal["auto_upgrade", "pinned"]
+"""On which version of a deployment an open run continues: on the current one, or on its own."""
 
 _TOLD = Kind("an async function of a notice, or a Webhook", lambda value: value is None or is_async(value))
 
@@ -109,6 +114,8 @@ class App:
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
         visibility: Who sees a run over HTTP: everyone in its tenant, or with `subject` only those it acts for,
             operators, and those who have to approve one of its calls. A child run is seen as its parent is.
+        versioning: On which version of a worker deployment a run continues: `auto_upgrade` moves it to
+            the current one, `pinned` keeps it on the one where it, or its present execution, began.
         on_wait: Called when a run waits for a person or a program: an async function of a `Notice`, or a `Webhook`.
         on_turn: The same, when a turn of a conversation has ended.
         on_end: The same, when a run has ended that is no child run.
@@ -133,6 +140,7 @@ class App:
         live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
         visibility: Visibility = "tenant",
+        versioning: Versioning = "auto_upgrade",
         on_wait: NoticeFunction | None = None,
         on_turn: NoticeFunction | None = None,
         on_end: NoticeFunction | None = None,
@@ -155,6 +163,11 @@ class App:
         self._live = live
         self._allow_loosening = allow_loosening
         self.visibility: Visibility = visibility
+        if versioning not in get_args(Versioning):
+            raise DefinitionError(
+                f"App(versioning={show_value(versioning)}): a run is either pinned or auto_upgrade"
+            )
+        self.versioning: Versioning = versioning
         told: dict[NoticeKind, NoticeFunction | None] = {"wait": on_wait, "turn": on_turn, "end": on_end}
         self.notices: dict[NoticeKind, NoticeFunction] = {kind: tell for kind, tell in told.items() if tell}
         self._services = Services(services)
@@ -189,6 +202,17 @@ class App:
     def name(self) -> str | None:
         """The name given, else `module:variable`, or None in no module."""
         return self._name or name_in_module(self, self._module)
+
+    @property
+    def digest(self) -> str:
+        """A short digest of the app's code, declared tools and Sojourn's version."""
+        declared = [
+            tool.spec.model_dump(mode="json")
+            for toolset in self._toolsets.values()
+            if not isinstance(toolset, RemoteToolset)
+            for tool in toolset.tools.values()
+        ]
+        return digest_of_app(self._module, sojourn.__version__, declared)
 
     def _add(self, agent: Agent) -> None:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake

@@ -17,6 +17,7 @@ from sojourn.cli.commands.chat import chat
 from sojourn.cli.commands.cost import cost
 from sojourn.cli.commands.decide import approve, deny
 from sojourn.cli.commands.decide_each import decide
+from sojourn.cli.commands.deployment import deployment
 from sojourn.cli.commands.dev import dev
 from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
@@ -56,7 +57,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel, set_aside, bulk),
     "Try again": (fork, retry),
-    "Serve": (dev, worker, serve, server, keys, keyring, doctor),
+    "Serve": (dev, worker, serve, server, deployment, keys, keyring, doctor),
     "Files": (export, catalog, replay),
 }
 """The commands under the headings of the help, in its order."""

@@ -19,8 +19,10 @@ from sojourn.values.text import is_writable
 
 __all__ = [
     "DEFAULT_TASK_QUEUE",
+    "build_id",
     "codec",
     "connect_options",
+    "deployment",
     "event_loop",
     "grpc_compression",
     "health_address",
@@ -156,6 +158,28 @@ def codec() -> str | None:
 def key_ring() -> str | None:
     """Return the key ring that encrypts payloads, as a file or MODULE:RING, or None."""
     return os.environ.get("SOJOURN_KEYRING") or None
+
+
+_DEPLOYMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_BUILD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+def deployment() -> str | None:
+    """Return the worker deployment that workers join, or None if they join none."""
+    name = os.environ.get("SOJOURN_DEPLOYMENT", "").strip() or None
+    if name and not _DEPLOYMENT.fullmatch(name):
+        raise DefinitionError(
+            f"SOJOURN_DEPLOYMENT is {name[:100]!a}; a deployment's name has letters, digits, dashes and underscores"
+        )
+    return name
+
+
+def build_id() -> str | None:
+    """Return the build id of this worker's version, or None for the digest of its app."""
+    id = os.environ.get("SOJOURN_BUILD_ID", "").strip() or None
+    if id and not _BUILD_ID.fullmatch(id):
+        raise DefinitionError(f"SOJOURN_BUILD_ID is {id[:100]!a}; a build id has letters, digits and ._+-")
+    return id
 
 
 def public_url(explicit: str | None = None) -> str:

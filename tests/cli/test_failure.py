@@ -308,7 +308,7 @@ async def test_every_command_is_in_the_table():
     serving = {"worker", "serve", "server", "dev", "catalog", "init", "replay"}
     assert named - serving == {case.line.split()[0] for case in CASES} - {"schedule"}
     groups = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
-    assert set(groups) == {"schedule", "keys", "keyring"}, "keys and keyring need no server"
+    assert set(groups) == {"schedule", "keys", "keyring", "deployment"}, "keys and keyring need no server"
     nested = {command.name or command.callback.__name__ for command in groups["schedule"].registered_commands}
     assert nested == {case.line.split()[1] for case in CASES if case.line.startswith("schedule")}
 

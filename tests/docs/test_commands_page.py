@@ -5,13 +5,16 @@ import json
 import re
 import shlex
 import uuid
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from sojourn import RunFailed
+from sojourn import Client, RunFailed
 from sojourn.answers import WaitView
 from sojourn.cli import app
+from sojourn.worker import Worker
 from tests.cli.conftest import command, desk, served, start_command
 
 HERE = Path(__file__).parent
@@ -342,6 +345,29 @@ async def test_replay(served, here):
     known = set(re.findall(r"`(\w+)`", JSON_PAGE.split("## Replays")[1].split("## Development")[0]))
     assert {name for each in listed.objects for name in each} <= known
     assert listed.objects[-1]["runs"] == 1
+
+
+async def test_deployments(served, desk, temporal_address, monkeypatch):
+    """The lines ramp, promote and roll back a version, with the fields of the reference."""
+    name = f"desk-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("SOJOURN_DEPLOYMENT", name)
+    client = await Client.connect(temporal_address, task_queue=name)
+    async with AsyncExitStack() as stack:
+        for version in ("v1", "v2"):
+            monkeypatch.setenv("SOJOURN_BUILD_ID", version)
+            await stack.enter_async_context(Worker(desk.app, client, drain=timedelta(0)))
+            if version == "v1":
+                (first,) = await all_well(served, [["deployment", "promote", version]])
+                assert first.out == f"v1 of {name} is current\n"
+        status, *changes = lines_of("Deployments")
+        for line in changes:
+            (done,) = await all_well(served, [line])
+        assert done.json == {"deployment": name, "build_id": "v1", "state": "current"}
+        listed, printed = await all_well(served, [[*status, "--json"], status])
+        assert [each["build_id"] for each in listed.objects] == ["v2", "v1"]
+        assert printed.out.splitlines()[1].startswith("v1: current, 0 open, first seen ")
+        known = re.findall(r"`(\w+)`", JSON_PAGE.split("## Deployments")[1].split("## Catalogs")[0])
+        assert set(listed.objects[0]) <= set(known)
 
 
 async def test_catalog_and_doctor(served, here):
