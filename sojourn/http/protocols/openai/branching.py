@@ -229,14 +229,9 @@ def _joined(turns: Sequence[UserTurn]) -> list[_Joined]:
     """Return the messages that joined turns which others had opened."""
     found = list[_Joined]()
     for turn in turns:
-        opened = {each.message_id for each in turn.messages}
         plans = [each for each in turn.entries if isinstance(each, Plan)]
         answered = {each.interim_for for each in plans if each.message is not None}
-        found += [
-            _Joined(content_of(each.message), each.message_id in answered)
-            for each in turn.entries
-            if isinstance(each, UserMessage) and each.message_id not in opened
-        ]
+        found += [_Joined(content_of(each.message), each.message_id in answered) for each in turn.joined]
     return found
 
 
