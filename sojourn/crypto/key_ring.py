@@ -69,6 +69,9 @@ class KeyRing:
         self.service = service
         self._seen: object = None
         self._keys: Sequence[RingKey] = ()
+        self._by_id: dict[str, RingKey] = {}
+        self._by_tenant: dict[str, list[RingKey]] = {}
+        """The keys of each tenant, as it is in run ids: a ring may have those of thousands."""
         self._opened = TTLCache[str, bytes](maxsize=1024, ttl=OPEN_SECONDS)
         self._reading: LRUCache[tuple[str, bytes], tuple[bytes, DataKey]] = LRUCache(maxsize=1024)
         self._writing: dict[str, _Writing] = {}
@@ -94,6 +97,10 @@ class KeyRing:
         if seen != self._seen or seen is None:
             self._keys = read_ring(self.file)
             self._seen = seen
+            self._by_id = {key.key_id: key for key in self._keys}
+            self._by_tenant = {}
+            for key in self._keys:
+                self._by_tenant.setdefault(key.part, []).append(key)
             self._opened.clear()
             self._reading.clear()
             self._writing.clear()
@@ -108,8 +115,8 @@ class KeyRing:
         Raises:
             KeyErasedError: Its keys were erased.
         """
-        keys = self.all_keys()
-        own = [key for key in keys if key.part == part] or [key for key in keys if not key.tenant]
+        self.all_keys()
+        own = self._by_tenant.get(part) or self._by_tenant[""]
         usable = [key for key in own if key.erased_at is None]
         if not usable:
             raise KeyErasedError(
@@ -125,11 +132,13 @@ class KeyRing:
     @property
     def has_tenants(self) -> bool:
         """Whether a tenant has a key of its own."""
-        return any(key.tenant for key in self.all_keys())
+        self.all_keys()
+        return len(self._by_tenant) > 1
 
     def find(self, key_id: str | None) -> RingKey | None:
         """Return the key of an id, also an erased one, or None."""
-        return next((key for key in self.all_keys() if key.key_id == key_id), None)
+        self.all_keys()
+        return self._by_id.get(key_id or "")
 
     async def data_key(self, key: RingKey) -> DataKey:
         """Return the data key with which a key of the ring seals payloads now."""

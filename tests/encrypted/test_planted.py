@@ -64,19 +64,20 @@ LOOKS = [
 ]  # fmt: skip
 
 
+async def output_of(words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> bytes:
+    """What a command prints."""
+    with open(os.devnull) as nothing:
+        process = await Command.start(
+            "-m", "sojourn", *words, cwd=folder, env=environment, stdin=nothing.fileno()
+        )
+    return b"".join(await asyncio.wait_for(process.communicate(), 60))
+
+
 async def outputs_of(ids: list[str], folder: Path, environment: dict[str, str]) -> bytes:
     """What commands without the ring print of these runs; they write their files to the folder."""
     lines = [*LOOKS, *[(name, run_id) for name in ("show", "export") for run_id in ids[:3]]]
     lines += [("export", run_id, "--history", f"{number}.json") for number, run_id in enumerate(ids)]
-
-    async def output_of(words: tuple[str, ...]) -> bytes:
-        with open(os.devnull) as nothing:
-            process = await Command.start(
-                "-m", "sojourn", *words, cwd=folder, env=environment, stdin=nothing.fileno()
-            )
-        return b"".join(await asyncio.wait_for(process.communicate(), 60))
-
-    return b"".join(await asyncio.gather(*map(output_of, lines)))
+    return b"".join(await asyncio.gather(*(output_of(words, folder, environment) for words in lines)))
 
 
 @pytest.mark.parametrize("is_sealed", [True, False], ids=["sealed", "in clear text"])
@@ -122,8 +123,7 @@ async def test_planted_secrets_are_nowhere(tmp_path, is_sealed):
                 # A log has the messages of exceptions, which their authors write.
                 "logs": b"".join(path.read_bytes() for path in tmp_path.glob("worker-*")) + log.read_bytes(),
             }
-            if is_sealed:
-                assert ids[0] in "".join([status.run_id async for status in client.list_runs()])
+            seen = await output_of(("show", ids[1]), tmp_path, {**desk.environment, **environment, **ring})
         hits = {place: set(MARKS.findall(data)) for place, data in places.items()}
     if is_sealed:
         raised = {secret(where).encode() for where in ("error", "attempt", "notice", "crash")}
@@ -137,4 +137,8 @@ async def test_planted_secrets_are_nowhere(tmp_path, is_sealed):
             secret(where).encode()
             for where in ("error", "attempt", "answer", "why", "label", "pause", "file-name.txt")
         } <= (hits["database"] | hits["storage"] | hits["outputs"])
-    assert all(places[name] for name in places)
+    assert secret("question").encode() in seen, (
+        "with the ring, or without encryption, a command reads the run"
+    )
+    assert ids[0].encode() in places["outputs"], "a list needs no key"
+    assert all(places.values())

@@ -1,7 +1,9 @@
 """The codec server: Temporal's own command line reads what the key of the operator's tenant has sealed, and nothing else."""
 
 import asyncio
-from base64 import b64encode
+import json
+import re
+from base64 import b64decode, b64encode
 
 import pytest
 import structlog
@@ -51,6 +53,34 @@ def temporal(processes, temporal_server):
         return out.decode()
 
     return execute
+
+
+def contents(printed: str) -> str:
+    """What a history as JSON has, also in Base64."""
+    found = re.findall(r'"data": "([A-Za-z0-9+/=]+)"', printed)
+    return printed + "".join(b64decode(data).decode(errors="replace") for data in found)
+
+
+async def test_temporals_command_line_reads_and_answers_a_run(serve, status_when, temporal, tmp_path):
+    """An operator of the run's tenant reads it, and signals it in cipher; one of another tenant, and a user, get no word of it."""
+    codec = SealingCodec(make_ring(tmp_path / "ring", "acme"))
+    client = await serve(APP, codec=codec, encrypted_only=True)
+    shared = await client.start("vault.agent", "go")
+    run = await client.start("vault.agent", "go", principal=Principal(subject="ana", tenant="acme"))
+    for each in (shared, run):
+        await status_when(each, lambda status: status.awaits)
+    show = ("workflow", "show", "--output", "json", "--workflow-id")
+    async with listening(create_app(APP, client=client, auth=by_name)) as url:
+        assert SECRET in contents(await temporal(url, "acme-operator", *show, run.id))
+        assert SECRET in contents(await temporal(url, "-operator", *show, shared.id))
+        for who, other in (
+            ("other-operator", run), ("acme-operator", shared), ("-operator", run), ("acme-user", run), ("nobody", run)
+        ):  # fmt: skip
+            assert SECRET not in contents(await temporal(url, who, *show, other.id))
+        answer = json.dumps({"id": "q", "answer": "yes"})
+        signal = ("workflow", "signal", "--name", "provide_clarification", "--input", answer, "--workflow-id")
+        await temporal(url, "acme-operator", *signal, run.id)
+        assert (await run.result()).text == SECRET
 
 
 async def test_requests_are_checked_and_audited(serve, tmp_path):
