@@ -28,6 +28,8 @@ __all__ = [
     "attachments_of",
     "form_of",
     "form_with_files",
+    "keep_form",
+    "kept_form",
     "labels_in",
     "message_in",
     "most_bytes",
@@ -132,6 +134,10 @@ class Form:
     def names(self) -> list[str]:
         return list(self._fields)
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return each field's name and value, as a browser sends them."""
+        return [(name, value) for name, values in self._fields.items() for value in values]
+
 
 async def form_of(request: Request) -> Form:
     """Return the form that a request sends, which has no files.
@@ -150,8 +156,23 @@ async def form_of(request: Request) -> Form:
         ) from error
 
 
+_READ = "sojourn.form"
+
+
+def keep_form(request: Request, form: Form) -> Form:
+    """Keep a form that was read, so that the page of a refusal can send it again."""
+    request.scope[_READ] = form
+    return form
+
+
+def kept_form(request: Request) -> Form | None:
+    return request.scope.get(_READ)
+
+
 async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]]:
     """Return the form that a visitor sends, and its files (RFC 7578), stored.
+
+    A form without files can be sent again from the page of a refusal.
 
     A file field without a chosen file is left out. Without external storage, files stay in memory.
 
@@ -160,7 +181,7 @@ async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]
     """
     request, service = visit.request, visit.service
     if not is_multipart(request.scope):
-        return await form_of(request), []
+        return keep_form(request, await form_of(request)), []
     has_storage = service.client.storage is not None
     limits = service.app.attachment_limits
     if not has_storage:
@@ -169,6 +190,8 @@ async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]
         given, files = await read_files(request, limits, reads_on=True)
     except RefusedFile as refused:
         return Form(_by_name(refused.fields), refused), []
+    if not files:
+        return keep_form(request, Form(_by_name(given))), []
     try:
         read = [await _read(visit, file, has_storage=has_storage) for file in files]
     finally:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from sojourn.console.checkup import Checkup
 from sojourn.console.cookie import key_of
-from sojourn.console.form import Form, form_of
+from sojourn.console.form import Form, form_of, keep_form
 from sojourn.console.templating import render
 from sojourn.console.views.wait_history import WaitHistory
 from sojourn.console.watched import WatchedRun, WatchedTalk
@@ -182,7 +182,7 @@ class Visit:
         return text
 
     async def form(self) -> Form:
-        return await form_of(self.request)
+        return keep_form(self.request, await form_of(self.request))
 
     def render(self, template: str, **values: Any) -> str:
         return render(template, visit=self, url=self.url, rooms=ROOMS, **values)
@@ -317,17 +317,31 @@ _THEN = {
 
 
 def problem_page(
-    problem: Problem, links: Links, asking: Principal | None, *, is_part: bool = False
+    problem: Problem,
+    links: Links,
+    asking: Principal | None,
+    *,
+    is_part: bool = False,
+    again: Sequence[tuple[str, str]] = (),
 ) -> Response:
     """Return the response for a problem, with what to do next.
 
     It is a page. For a script it is a notice on the open page. If the visitor must sign in, the script
     reloads the page instead, which leads to the sign-in page.
+
+    Args:
+        problem: The problem.
+        links: The console's links.
+        asking: Who asked, if that is known.
+        is_part: Whether a script asks.
+        again: The fields that the visitor sent, with their ids. The page has a button that sends them again.
     """
     problem.then = _THEN.get(problem.code, problem.then)
     title = HTTPStatus(problem.status).phrase
     name = "problem_notice.html" if is_part else "problem.html"
-    html = render(name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking)
+    html = render(
+        name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking, again=again
+    )
     headers = (
         {**problem.headers, "HX-Refresh": "true"} if is_part and problem.status == 401 else problem.headers
     )

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from sojourn.console.cookie import key_of
+from sojourn.console.form import kept_form
 from sojourn.console.page import ConsoleState, Links, problem_page
 from sojourn.console.routes import (
     agents,
@@ -130,7 +131,9 @@ class ConsoleSite:
             )
             return RedirectResponse(links("/sign-in", next=here if here not in ("", "/") else ""), 303)
         asking = principal_of(scope)
-        return problem_page(problem, links, asking, is_part="hx-request" in request.headers)
+        form = kept_form(request) if problem.code == "service_stops" else None
+        is_part, again = "hx-request" in request.headers, form.pairs() if form else []
+        return problem_page(problem, links, asking, is_part=is_part, again=again)
 
 
 _OPEN = ("static", "sign-in", "sign-out")

@@ -72,11 +72,12 @@ def _chunks(body: bytes) -> Iterator[bytes]:
 async def connected(
     url: str, method: str, path: str, headers: dict[str, str], body: Any, *, key: str = ""
 ) -> AsyncIterator[Connection]:
-    """Send a request on a connection of its own."""
+    """Send a request on a connection of its own, with a body that is sent as JSON, or as the form that it is as a text."""
     at = httpx2.URL(url)
     reader, writer = await asyncio.open_connection(at.host, at.port)
     try:
-        data = b"" if body is None else json.dumps(body).encode()
+        is_form = isinstance(body, str)
+        data = b"" if body is None else body.encode() if is_form else json.dumps(body).encode()
         head = {
             "Host": f"{at.host}:{at.port}",
             "Content-Length": str(len(data)),
@@ -84,7 +85,8 @@ async def connected(
             **headers,
         }
         head |= {"Authorization": f"Bearer {key}"} if key else {}
-        head |= {"Content-Type": "application/json"} if data else {}
+        kind = "application/x-www-form-urlencoded" if is_form else "application/json"
+        head |= {"Content-Type": kind} if data else {}
         lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
         writer.write(f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + data)
         await writer.drain()

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import html
 import json
 import os
+import re
 import signal
 import uuid
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -101,21 +104,34 @@ async def test_who_waits_when_the_process_stops_is_answered_at_once(served, answ
 async def test_a_request_that_is_being_carried_out_is_answered_in_the_end(
     shop, temporal_address, status_when, until
 ):
-    """An answer that no worker takes has the time that the server leaves to requests, and then a problem with what to do next."""
+    """What no worker takes has the time that the server leaves to requests, and then a problem; a page's form can be sent again as it is."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex}")
     async with Worker(shop.app, client):
         run = await client.start("shop.clerk", "ask")
         (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
     body = {"await_id": wait.id, "answer": "this"}
+    fields = {
+        "agent": "shop.clerk",
+        "made": "made-1",
+        "message_id": "m-1",
+        "text": 'weigh "a" <b>',
+        "session": "",
+    }
     async with contextlib.AsyncExitStack() as stack:
         async with listening(create_app(shop.app, client=client)) as url:
             asked = ("POST", f"/v1/runs/{run.id}/answers", {}, body)
-            sending = await stack.enter_async_context(connected(url, *asked))
-            await until(lambda: requests() == 1)
-        answer = await asyncio.wait_for(sending.answer(), 60)
+            said = ("POST", "/talk/new", {"Origin": url}, urlencode(fields))
+            sending = [await stack.enter_async_context(connected(url, *each)) for each in (asked, said)]
+            await until(lambda: requests() == 2)
+        answer, page = await asyncio.wait_for(asyncio.gather(*(each.answer() for each in sending)), 60)
     assert (answer.status_code, answer.json()["code"]) == (503, "service_stops")
     assert answer.headers["retry-after"] == "1"
     assert "Send the same request again" in answer.json()["then"]
+    assert page.status_code == 503
+    form = page.text.partition("<form")[2].partition("</form>")[0]
+    hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
+    (text,) = re.findall(r"<textarea [^>]*>\n(.*)</textarea>", form)
+    assert {**dict(hidden), "text": html.unescape(text)} == fields
     await run.cancel()
 
 

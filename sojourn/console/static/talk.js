@@ -116,7 +116,8 @@
     const body = new FormData(form, event.submitter), buttons = form.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     try {
-      const { responseURL, responseText } = await upload(form, form.action, { body });
+      const { status, responseURL, responseText } = await upload(form, form.action, { body });
+      if (status >= 500) throw new TypeError("the service stops"); // the form stays as it is, with its ids
       if (new URL(responseURL).pathname !== new URL(form.action).pathname) return location.assign(responseURL);
       const page = new DOMParser().parseFromString(responseText, "text/html").querySelector("main");
       if (!page) throw new TypeError("no page"); // of a proxy, for which the files are too large
