@@ -23,6 +23,7 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.lines import MessageLines
 from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.screen.turn_lines import branches_of
 from sojourn.cli.screen.waits import call_lines
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
@@ -92,6 +93,8 @@ class TerminalChat:
             "/edit": (self._edit, "TEXT", "other words for your last message, in another branch"),
             "/retry": (self._retry, "", "another answer to your last message"),
             "/withdraw": (self._withdraw, "", "take back your last message that waits"),
+            "/branches": (self._branches, "", "the branches of the conversation, numbered"),
+            "/switch": (self._switch, "N", "go on from the end of a branch, by its number"),
             "/say": (self._send, "TEXT", "send a message while a question is open"),
             "/status": (self._status, "", "the agent's present state"),
             "/transcript": (self._transcript, "", "the whole conversation"),
@@ -295,6 +298,21 @@ class TerminalChat:
         message_id, number = await find_last_message(self._session, self._by)
         self._view.typed.add(message_id)
         await self._session.edit(message_id, text, by=self._by, branches=number, keep_files=True)
+
+    async def _branches(self, _rest: str) -> None:
+        found = branches_of(await self._session.timeline())
+        print("\n".join(branch.line for branch in found) or "the conversation has one branch")
+
+    async def _switch(self, number: str) -> None:
+        found = branches_of(await self._session.timeline())
+        if not (number.isdecimal() and 0 < int(number[:9]) <= len(found)):
+            print("/switch N goes on from the end of a branch; /branches has the numbers")
+        elif (branch := found[int(number[:9]) - 1]).is_present:
+            print(f"the conversation is in branch {number}")
+        elif not branch.tip:
+            print(f"branch {number} has a turn under way")
+        else:
+            await self._session.switch(branch.tip)
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

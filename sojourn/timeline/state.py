@@ -189,6 +189,11 @@ class TimelineState:
             return [turn]
         return list(self._index.begun_after[turn.follows])
 
+    @property
+    def alternatives(self) -> list[list[UserTurn]]:
+        """The turns that began at one point, for each such point of the present branch."""
+        return [turns for turn in self.path if len(turns := self.siblings(turn)) > 1]
+
     def tip(self, turn: UserTurn) -> str:
         """Return the event that ended the newest turn after a turn.
 

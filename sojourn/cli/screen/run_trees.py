@@ -94,6 +94,8 @@ class RunTrees:
         self.timelines = TimelineTree(run_id, MOST_ENTRIES, most_records=0, is_conversation=is_conversation)
         self._said: dict[tuple[str, str], list[Line]] = defaultdict(list)
         """Lines that are no event's, by the run and the entry that they follow."""
+        self._path, self._path_at = set[str](), -1
+        """The keys of the turns of the present branch, and the timeline's version that has them."""
         self._keep: int | None = None
         self._printed = 0
         """Parts that are on the screen for good: the beginning, and then each turn and what follows it."""
@@ -179,6 +181,13 @@ class RunTrees:
     def _is_wanted(self, turn: UserTurn) -> bool:
         return self._only is None or self._only in turn.ids
 
+    def _is_left(self, turn: UserTurn) -> bool:
+        """Return whether the conversation is in another branch than a turn."""
+        top = self.timelines.top
+        if self._path_at != top.version:
+            self._path, self._path_at = {each.key for each in top.path}, top.version
+        return turn.key not in self._path
+
     def _draw_parts(self, end: int) -> Iterator[RenderableType]:
         begin = self._printed
         if begin == 0:
@@ -190,7 +199,7 @@ class RunTrees:
                 is_are = "is" if left_out == 1 else "are"
                 text = f"{count_noun(left_out, 'turn')} before {is_are} left out"
                 yield Text(text if self._spins else f"{text}; --last N and --all draw more", "dim")
-            yield from (TurnLine(turn) for turn in earlier[-LINES:])
+            yield from (TurnLine(turn, is_left=self._is_left(turn)) for turn in earlier[-LINES:])
             begin = max(begin, 2 * len(earlier) + 1)
         for part in range(begin, end):
             yield from self._part(part, so_far=not self._spins)
@@ -204,7 +213,7 @@ class RunTrees:
             return
         turn = self._turns[number // 2]
         if turn is not self._begun:
-            yield _text(heading(turn, self._detail))
+            yield _text(heading(turn, self._detail, is_left=self._is_left(turn)))
             yield from (_Indented(_text(line)) for line in opening_lines(turn, self._detail))
         if tree.children:
             yield _Indented(tree)

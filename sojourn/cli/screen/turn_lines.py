@@ -4,6 +4,7 @@ With them, what rich draws of a turn: Markdown, a call on one line, and work in 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -16,15 +17,17 @@ from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import name_of, usage_line, usage_text
 from sojourn.cli.screen.text import Line, format_duration, local, plain, text_lines
 from sojourn.contracts.message import Message, TextPart
-from sojourn.timeline import UserMessage, UserTurn, is_interruption
+from sojourn.timeline import Timeline, UserMessage, UserTurn, is_interruption
 from sojourn.values.text import count_noun
 
 __all__ = [
     "AnswerMarkdown",
+    "Branch",
     "CallLine",
     "TurnLine",
     "Working",
     "accepted_lines",
+    "branches_of",
     "heading",
     "joined_lines",
     "message_text",
@@ -44,6 +47,9 @@ _WIDE = 100
 _LEAST = 20
 """Fewest columns of a message on a line, however long its sender's name is."""
 
+_LEFT = "in another branch"
+"""Mark of a turn after which the conversation does not go on."""
+
 _SHOWN = 1_000
 """Most characters of a text that becomes a line."""
 
@@ -51,14 +57,17 @@ _SHOWN = 1_000
 class TurnLine:
     """A turn that has ended, on one line: its message, its outcome and its usage."""
 
-    def __init__(self, turn: UserTurn) -> None:
-        self._turn = turn
+    def __init__(self, turn: UserTurn, *, is_left: bool = False) -> None:
+        self._turn, self._is_left = turn, is_left
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         turn, width = self._turn, options.max_width
         mark, style = ("✗", "red") if turn.failure else ("✓", "green")
         when = turn.at.astimezone().strftime("%m-%d %H:%M")
-        head, tail = f"{mark} {plain(turn.id):<4} {when}  ", f" ({_briefly(turn, width)})"
+        head, tail = (
+            f"{mark} {plain(turn.id):<4} {when}  ",
+            f" ({_briefly(turn, width, is_left=self._is_left)})",
+        )
         said, became = Text(_text_of(turn)), Text(_became(turn))
         room = max(width - Text(head).cell_len - Text(tail).cell_len - 1, 2)
         if said.cell_len + became.cell_len > room:
@@ -76,14 +85,20 @@ class TurnLine:
         )
 
 
-def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
+def heading(turn: UserTurn, detail: Detail = Detail.BRIEF, *, is_left: bool = False) -> Line:
+    """Return the line above a turn.
+
+    `is_left` says that the conversation went on in another branch.
+    """
     senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.messages))))
     parts = [f"{plain(turn.id)}  {local(turn.at)}"]
     if senders:
         parts.append(f"by {', '.join(senders)}")
     if turn.waiting_time > _NOTICEABLE:
         parts.append(f"waited {format_duration(turn.waiting_time)}")
-    return Line("  ".join(parts), "bold")
+    if is_left:
+        parts.append(_LEFT)
+    return Line("  ".join(parts), "dim" if is_left else "bold")
 
 
 def opening_lines(turn: UserTurn, detail: Detail = Detail.BRIEF) -> list[Line]:
@@ -204,9 +219,34 @@ def _usage_text(turn: UserTurn) -> str:
     return usage_line(turn.calls, turn.spent.tokens, turn.spent.cost)
 
 
-def _briefly(turn: UserTurn, width: int) -> str:
+def _briefly(turn: UserTurn, width: int, *, is_left: bool) -> str:
     calls = [count_noun(turn.calls, "call")] if turn.calls and width >= _WIDE else []
-    return ", ".join([*calls, *([format_duration(turn.end.at - turn.at)] if turn.end else [])])
+    took = [format_duration(turn.end.at - turn.at)] if turn.end else []
+    return ", ".join([*calls, *took, *[_LEFT] * is_left])
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A turn beside which others began, and the line that offers it."""
+
+    line: str
+    tip: str
+    """The event at which the branch ends, for `Session.switch`. Empty while its newest turn is under way."""
+    is_present: bool
+
+
+def branches_of(timeline: Timeline) -> list[Branch]:
+    """Return the turns beside which others began, numbered from 1."""
+    present = {turn.key for turn in timeline.path}
+    found: list[Branch] = []
+    for turns in timeline.alternatives:
+        for turn in turns:
+            is_present = turn.key in present
+            sign = "*" if is_present else " "
+            line = f"{sign} {len(found) + 1}  {plain(turn.id)}  > {_text_of(turn)}"
+            outcome = _became(turn)
+            found.append(Branch(f"{line}  {outcome}".rstrip(), timeline.tip(turn), is_present))
+    return found
 
 
 class _Heading(Heading):

@@ -197,8 +197,7 @@ async def get_alternatives(
     require(asking, "viewer")
     session = await _known(service, asking, agent_id, session_id)
     timeline = await answering.read_branches(session)
-    path = timeline.path
-    present = {turn.key for turn in path}
+    present = {turn.key for turn in timeline.path}
     found = [
         [
             AlternativeTurn(
@@ -210,8 +209,7 @@ async def get_alternatives(
             )
             for each in turns
         ]
-        for turn in path
-        if len(turns := timeline.siblings(turn)) > 1
+        for turns in timeline.alternatives
     ]
     return json_of(Alternatives(run_id=session.run.id, branches=timeline.branches, alternatives=found))
 

@@ -377,13 +377,21 @@ async def test_a_decision_is_for_the_call_that_was_open_when_its_line_was_begun(
 
 
 async def test_the_last_message_is_answered_again(desk, command):
-    """By `/retry`, `/edit` and `send --retry`, which all mean the user's own last message, and say so if there is none."""
+    """By `/retry`, `/edit` and `send --retry`, which all mean the user's own last message, and say so if there is none; `/switch` goes back."""
     send = ("send", desk.words[1], "--retry", "--wait")
     terminal = await desk.terminal("--by", "ana")
     terminal.type("hello\r")
     await terminal.shows("= 1: hello")
     terminal.type("/edit bye\r")
     await terminal.shows("= 1: bye")
+    terminal.type("/branches\r")
+    await terminal.shows(r"  1  t1  > hello  = 1: hello\n\* 2  t2  > bye  = 1: bye")
+    terminal.type("/switch 3\r/switch 2\r/switch 1\r")
+    await terminal.shows(r"/branches has the numbers(.|\n)*is in branch 2(.|\n)*another branch goes on")
+    terminal.type("/retry\r")
+    await terminal.shows("= 1: hello(.|\n)*= 1: hello(.|\n)*= 1: hello")
+    terminal.type("/switch 2\r")
+    await terminal.shows("another branch goes on(.|\n)*another branch goes on")
     again = await command(*send, "--by", "ana", env=desk.env)
     assert (again.code, again.out) == (0, "1: bye\n"), again.err
     other = await command(*send, "--by", "bo", env=desk.env)

@@ -1,6 +1,7 @@
 """A conversation drawn by its turns: headings, messages where a turn takes them, a line for each of the older turns, what waits."""
 
 import io
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,13 @@ from sojourn import Message, ToolError, ToolRequest, ToolResult
 from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.run_trees import LINES, RunTrees
 from sojourn.cli.screen.text import local
+from sojourn.cli.screen.turn_lines import branches_of
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES, ConversationBranchedEvent, Event
 from sojourn.contracts.message import ImagePart, TextPart
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
+from sojourn.timeline import Timeline
 
 BEGAN = datetime(2027, 1, 4, 9, 0, tzinfo=UTC)
 
@@ -312,3 +315,26 @@ def test_a_branch_is_told_after_what_was_left():
         (at,) = [number for number, line in enumerate(lines) if "message m2 begins another branch" in line]
         assert any(line.startswith("t2") for line in lines[:at])
         assert any(line.startswith("t3") for line in lines[at:])
+
+
+def test_turns_of_another_branch_are_marked():
+    """A turn that the conversation left says so, whole or on its line, and so does the list of branches, until the conversation switches back."""
+    where = {"run_id": "a.b@s", "agent_id": "a.b", "turn_id": "t2", "event_id": "", "time": BEGAN}
+    branched = ConversationBranchedEvent(**where, at="0-000003-00000", message_id="m2", number=1)
+    better = [said("m2", "better"), begun("t3", "m2"), answered("t3", "yes")]
+    back = ConversationBranchedEvent(**where, at="0-000006-00000", number=2)
+    events = [
+        each.model_copy(update={"event_id": f"0-{number:06}-00000"})
+        for number, each in enumerate([*exchange(1), *exchange(2), branched, *better, back], 1)
+    ]
+    for last in (9, 1):
+        for so_far, left in ((events[:6], []), (events[:-1], ["t2"]), (events, ["t3"])):
+            lines = drawn(*so_far, last=last)
+            marked = [re.findall(r"t\d", line)[0] for line in lines if "in another branch" in line]
+            assert marked == left, lines
+    timeline = Timeline("a.b@s", is_conversation=True)
+    for each in events[:-1]:
+        timeline.feed(each)
+    one, other = branches_of(timeline)
+    assert (one.line, one.tip) == ("  1  t2  > question 2  = answer 2", "0-000006-00000")
+    assert (other.line, other.is_present) == ("* 2  t3  > better  = yes", True)
