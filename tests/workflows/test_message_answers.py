@@ -341,7 +341,7 @@ async def test_a_limit_that_is_used_up_lets_messages_wait(serve, traces):
     assert (status.queued, status.answering, status.caps.tokens) == (1, "", 0)
     await session.run.approve(wait, principal=BO)
     output = await first.result()
-    assert (output.reason, output.usage.input_tokens) == ("max_tokens", 30)
+    assert (output.reason, output.usage.input_tokens, done) == ("max_tokens", 30, ["a"])
     await traces(session.run).check()
 
 

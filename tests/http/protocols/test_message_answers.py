@@ -266,7 +266,7 @@ HELD = Planner()
 
 
 @pytest.mark.parametrize("served", [{"planner": lambda: HELD}], indirect=True)
-@pytest.mark.parametrize("protocol", ["openai"])
+@pytest.mark.parametrize("protocol", ["openai", "agui"])
 async def test_who_stops_an_answer_closes_no_approval(served, status_when, protocol):
     """The call of the earlier message waits on, and the answer comes; a response says so, and a page that is left does not ask."""
     client, http, _ = served
