@@ -50,6 +50,7 @@ from sojourn.timeline import Call
 from sojourn.values.frozen import copy_with
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import clip, is_writable
+from sojourn.values.visible import visible
 from sojourn.values.wire import encode
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ def edit_warning(call: Call, tool: ToolSpec | None) -> str:
     has_begun = call.state == "running" if call.result is None else has_acted(call.result)
     if not has_begun or (tool and changes_nothing(tool)):
         return ""
-    return describe_other_call(call.call, "This run")
+    return describe_other_call(call.call, "This run", visible)
 
 
 def _no_event(run_id: str, at: str, oldest: str) -> str:
@@ -391,7 +392,7 @@ def _warning(change: Change, origin: ForkOrigin) -> str:
     for call_id in change.arguments:
         made = effects.made.get(call_id)
         if made and made.call.name not in effects.reads and effects.may_have_acted(call_id):
-            return describe_other_call(made.call, f"Run {origin.points.fold.run_id}")
+            return describe_other_call(made.call, f"Run {origin.points.fold.run_id}", visible)
     return ""
 
 

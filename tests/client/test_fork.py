@@ -6,6 +6,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,13 @@ from sojourn import (
     Usage,
     Worker,
 )
+from sojourn.client.forking import edit_warning
 from sojourn.errors import NotApprover, NoWorker, RunAlreadyExists, RunCanceled, RunUnreadable
 from sojourn.events import Event
 from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.reader.waits import waiting_in_history
 from sojourn.testing.scripted import ScriptedPlanner
+from sojourn.timeline import Call
 from tests.conftest import Serve
 
 ASKING = RunPolicy(interrupts_allowed=True)
@@ -790,3 +793,10 @@ async def test_who_asked_in_the_origin_does_not_approve_in_a_child_run(
     await child.approve(wait, principal=KIM)
     await fork.result()
     await run.cancel()
+
+
+def test_a_warning_about_a_call_has_its_arguments_as_they_are():
+    """What a call was given stands in a form and at a terminal, where no sign is markup."""
+    request = ToolRequest(name="shop.orders.place", payload={"lines": [{"sku": "*a_1*"}]}, tool_call_id="c-1")
+    call = Call(key="call-c-1", event_id="", at=datetime.now(UTC), call=request)
+    assert 'with {"lines": [{"sku": "*a_1*"}]}. With other' in edit_warning(call, None)

@@ -1,7 +1,7 @@
 """Build the waits that a step opens."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sojourn.contracts.awaits import (
@@ -121,10 +121,13 @@ def warn_of_other_call(confirm: AwaitConfirmation, effect: CarriedEffect) -> Awa
     return _prefix_prompt(confirm, describe_other_call(effect.call, maker_of(effect)))
 
 
-def describe_other_call(call: ToolRequest, run: str) -> str:
-    """Return the sentence that an approver reads first about the origin's call."""
+def describe_other_call(call: ToolRequest, run: str, escape: Callable[[str], str] = inert) -> str:
+    """Return the sentence that an approver reads first about the origin's call.
+
+    `escape` makes the arguments safe where the sentence is read, by default on a screen that reads Markdown.
+    """
     given = call.raw if call.raw is not None else json.dumps(call.payload, ensure_ascii=False)
-    with_given = f" with {inert(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
+    with_given = f" with {escape(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
     return (
         f"{run} carried out, or may have carried out, {call.name}{with_given}. "
         "With other arguments it is another call, which takes effect too."
