@@ -40,6 +40,7 @@ from sojourn.console.views.text import (
 )
 from sojourn.console.views.values import artifact_place, json_beginning, line_of, view_value
 from sojourn.console.views.waits import form_in_place, kind_word, waits_of
+from sojourn.contracts.attachment import PICTURE_TYPES
 from sojourn.contracts.message import Message
 from sojourn.http.problems import redact_sender
 from sojourn.values.visible import format_duration, format_money, one_line, readable
@@ -134,7 +135,7 @@ def _templates() -> Environment:
         "without_sender": redact_sender,
     }
     made.filters.update(words)
-    cast("dict[str, Any]", made.globals).update(asset=name_of)
+    cast("dict[str, Any]", made.globals).update(asset=name_of, pictures=PICTURE_TYPES)
     return made
 
 

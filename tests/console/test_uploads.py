@@ -120,6 +120,10 @@ async def test_a_page_shows_a_small_picture_that_is_made_once(post, monkeypatch)
         (message, *_) = (await http.get(f"/v1/runs/{run_id}/transcript", headers=post.keys["a"])).json()
         large, broken = (part["attachment"]["id"] for part in message["parts"][1:])
         path = f"/runs/{run_id}/attachments/{large}?size=small"
+        for page in (f"/runs/{run_id}", f"/runs/{run_id}/transcript"):
+            shown = (await http.get(page, headers=post.keys["a"])).text
+            assert f'<a href="{path.partition("?")[0]}"' in shown, page
+            assert f'<img src="{path}" alt="0.png"' in shown, page
         reads = []
         for _ in range(2):
             before = post.storage.reads
