@@ -154,7 +154,7 @@ async def test_a_message_is_answered_above_the_open_approval(serve, status_when,
     async with listening(create_app(app, client=client)) as url:
         page = await visit(f"{url}/talk/test.agent/asked")
         await expect(page.locator(".ask .hint").first).to_have_text(
-            "Messages are answered meanwhile, and decide nothing."
+            "Messages of the person who began this turn are answered meanwhile, and decide nothing. Messages of others wait."
         )
         await send(page, "why?")
         turn = page.locator(".turn")

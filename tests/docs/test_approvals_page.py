@@ -395,3 +395,18 @@ async def test_many_calls_are_decided_each_by_itself(serve, archive, status_when
     await runs[2].deny(late, by="kim")
     (result,) = await archive.decide_each(client, decided, by="ana")
     assert "already denied by kim" in str(result.error)
+
+
+async def test_the_planner_of_the_page_answers_while_its_call_waits(serve, archive, status_when):
+    """It finds the person's message before Sojourn's notice, and tells the result once the call was decided."""
+    client = await serve(App(agents=[archive.keeper]))
+    session = client.session("archive.keeper", uuid.uuid4().hex, principal=person("ana", "user"))
+    turn = await session.send("a.txt")
+    (wait,) = (await status_when(session.run, lambda status: status.awaits)).awaits
+    await session.send("Why?")
+    async for event in session.events():
+        if event.type == "interim_answer":
+            break
+    assert event.message.text == "You asked: Why? The deletion of a.txt waits for an approval."
+    await session.run.approve(wait, principal=person("kim", "approver"))
+    assert (await turn.result()).text == "a.txt is gone"
