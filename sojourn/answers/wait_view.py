@@ -45,7 +45,7 @@ from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.kinds import KINDS
 from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
-from sojourn.values.visible import visible
+from sojourn.values.visible import format_duration, visible
 
 __all__ = [
     "Asker",
@@ -400,7 +400,7 @@ class WaitView(_Shape):
         to = f" to {' or '.join(map(visible, self.escalate_to))}" if self.escalate_to else ""
         done = "escalated" if self.escalated else "escalates"
         when = f" at {self.escalates_at:%Y-%m-%d %H:%M} UTC" if self.escalates_at else ""
-        return f"{done}{to}{when or f' {self.escalate_after} after it was asked'}"
+        return f"{done}{to}{when or f' {format_duration(self.escalate_after)} after it was asked'}"
 
     def may_answer(self, principal: Principal) -> bool:
         """Return whether a principal may approve or at least deny."""

@@ -80,10 +80,22 @@ class Failure:
             report = {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
             text = json.dumps(report, default=str)
         else:
-            lines = [plain(line, MAX_LINE) for line in self.message.splitlines()]
+            lines = [plain(line, MAX_LINE) for line in (*self.message.splitlines(), *self._faults())]
             text = "sojourn: " + "\n".join(lines)
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr, flush=True)
+
+    def _faults(self) -> list[str]:
+        """Return a line for each fault of an answer, if it has several.
+
+        The message names the first one alone.
+        """
+        faults: list[dict[str, str]] = self.more.get("faults") or []
+        return (
+            [f"  {each['field'].removeprefix('/')} {each['message']}" for each in faults]
+            if len(faults) > 1
+            else []
+        )
 
 
 INTERRUPT = Failure(INTERRUPTED, "Interrupted", "interrupted")
@@ -150,5 +162,5 @@ def _unwrap(error: BaseException) -> BaseException:
 def _usage(error: BaseException, message: str) -> str:
     context: Any = getattr(error, "ctx", None)
     help_line = f"{context.command_path} --help" if context else "sojourn --help"
-    said = message.strip().rstrip(".")
+    said = message.replace("Value error, ", "").strip().rstrip(".")  # Pydantic's words
     return f"{said} See `{help_line}`" if said.endswith("?") else f"{said}; see `{help_line}`"

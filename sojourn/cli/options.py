@@ -286,12 +286,18 @@ def load_app(target: str) -> "App":
     if not isinstance(found, App):
         module, _, name = target.partition(":")
         fault = (
-            f"{name!r} is not in module {module!r}; name the App that is there"
+            f"{name!r} is not in module {module!r}; {_apps_in(module, App)}"
             if found is None
             else f"{name!r} is of type {type(found).__name__}, not an App"
         )
         raise DefinitionError(f"{target}: {fault}")
     return found
+
+
+def _apps_in(module: str, kind: "type[App]") -> str:
+    found = [name for name, value in vars(sys.modules[module]).items() if isinstance(value, kind)]
+    named = " or ".join(f"{module}:{name}" for name in found[:5])
+    return f"it has {named}" if found else "it has no App"
 
 
 def load_worker_app(target: str) -> "App":

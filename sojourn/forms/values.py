@@ -6,7 +6,7 @@ Each text is read by the kind of its field, then checked by the schema. Errors a
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
@@ -35,6 +35,7 @@ __all__ = [
     "FormTexts",
     "check_answer",
     "edit_rows",
+    "field_paths",
     "is_filled_in",
     "parse_pairs",
     "parse_value",
@@ -348,6 +349,42 @@ def parse_pairs(form: Mapping[str, Any] | None, pairs: Sequence[tuple[str, str]]
         )
         _put(values, name, steps, typed)
     return values
+
+
+def field_paths(form: Mapping[str, Any] | None, names: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """Return the fields that `parse_pairs` takes, with those inside objects and lists.
+
+    Each is its path, its type or an empty text, and whether the form requires it.
+    """
+    known, required = _objects(form or {}), _names_in(form or {}, "required")
+    return [
+        found
+        for name in names
+        for found in _paths(name, known.get(name, {}), not required or name in required)
+    ]
+
+
+def _paths(path: str, schema: Schema, is_required: bool) -> Iterator[tuple[str, str, bool]]:
+    inner, items, kind = _objects(schema), schema.get("items"), schema.get("type")
+    if inner and not any(re.search(r"[.\[\]]", name) for name in inner):
+        for name, field in inner.items():
+            yield from _paths(f"{path}.{name}", field, is_required and name in _names_in(schema, "required"))
+    elif is_object(items):
+        yield from _paths(f"{path}[0]" if _objects(items) else f"{path}[]", items, is_required)
+    else:
+        yield path, kind if isinstance(kind, str) else "", is_required
+
+
+def _objects(schema: Mapping[str, Any]) -> dict[str, Schema]:
+    properties = schema.get("properties")
+    return (
+        {name: each for name, each in properties.items() if is_object(each)} if is_object(properties) else {}
+    )
+
+
+def _names_in(schema: Mapping[str, Any], word: str) -> list[Any]:
+    names = schema.get(word)
+    return names if is_array(names) else []
 
 
 def _steps(name: str) -> list[tuple[str, bool]]:

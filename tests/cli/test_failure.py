@@ -11,7 +11,8 @@ import pytest
 
 from sojourn import Client
 from sojourn.cli.failure import failure_of, wants_json
-from sojourn.errors import RunCanceled, RunNotFound, ServerUnavailable
+from sojourn.cli.options import load_app
+from sojourn.errors import DefinitionError, InvalidInput, RunCanceled, RunNotFound, ServerUnavailable
 from tests.cli.proxy import Proxy
 
 RUN = "{run}"
@@ -241,7 +242,8 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("provide", "r", "--result", "c=nope"), "nope is not JSON"),
         (("provide", "r", "--result", "c=nope"), "--result 'c=\"nope\"'"),
         (("lst",), "'list'? See `sojourn --help`"),
-        (("worker", "json:nope"), "'nope' is not in module 'json'"),
+        (("worker", "json:nope"), "'nope' is not in module 'json'; it has no App"),
+        (("bulk", "kill", "-"), "Invalid value for 'ACTION': 'kill' is not one of 'cancel', 'retry'"),
         (("worker", "json:loads"), "'loads' is of type function, not an App"),
         (("provide", "r", "--result", "nope"), "CALL=VALUE"),
         (("provide", "r", "no-such-file"), "no-such-file"),
@@ -254,7 +256,6 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("dev", "nowhere:app"), "no module 'nowhere'"),
         (("dev", "nowhere"), "MODULE:APP"),
         (("worker", "nowhere:app"), "no module 'nowhere'"),
-        (("worker", "json:app"), "name the App"),
         (("worker", "json"), "MODULE:APP"),
         (("run", "cli.agent"), "Missing argument"),
         (("nonsense",), "nonsense"),
@@ -342,6 +343,29 @@ def test_each_error_has_its_exit_code_and_sentence(error, code, expected, capsys
     err = capsys.readouterr().err
     assert (failure.exit_code, expected in err) == (code, True)
     assert all(char.isprintable() or char == "\n" for char in err)
+
+
+def test_every_fault_of_an_answer_is_printed(capsys):
+    """The message names the first one; with several, each has a line, and a program reads them as before."""
+    faults = [{"field": "/to/city", "message": "is required"}, {"field": "/tags", "message": "is required"}]
+    failure = failure_of(InvalidInput("r-1: to/city is required", faults=faults))
+    failure.tell(as_json=False)
+    told = "sojourn: r-1: to/city is required\n  to/city is required\n  tags is required\n"
+    assert capsys.readouterr().err == told
+    failure.tell(as_json=True)
+    report = json.loads(capsys.readouterr().err)
+    assert (report["message"], report["faults"]) == ("r-1: to/city is required", faults)
+    failure_of(InvalidInput("r-1: to/city is required", faults=faults[:1])).tell(as_json=False)
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_misspelt_app_is_told_with_the_apps_of_its_module():
+    """The refusal names them as the command takes them."""
+    with pytest.raises(
+        DefinitionError,
+        match=r"'ap' is not in module 'tests\.cli\.desk_app'; it has tests\.cli\.desk_app:app$",
+    ):
+        load_app("tests.cli.desk_app:ap")
 
 
 def test_json_is_wanted_only_by_an_option():

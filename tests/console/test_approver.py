@@ -154,7 +154,7 @@ def test_the_form_says_how_far_several_approvals_are_and_to_whom_they_escalate()
         shown[name] = page.render(view=view, visit=visit)
     for html in shown.values():
         assert "1 of 2 approved: Ana &lt;b&gt;; next: finance" in html
-        assert "Escalated to director 2:00:00 after it was asked" in html
+        assert "Escalated to director 2 h after it was asked" in html
     assert 'value="approve"' not in shown["ana"]
     assert "The next approval is another person's." in shown["ana"]
     assert 'value="approve"' in shown["ben"]

@@ -12,6 +12,7 @@ from sojourn.forms import (
     check_answer,
     edit_rows,
     elicitation_schema,
+    field_paths,
     form_fields,
     parse_pairs,
     read_fields,
@@ -275,6 +276,39 @@ def test_a_path_on_a_command_line_leads_into_a_value(subtests: pytest.Subtests) 
 
 
 STOPS = {"stops": [{"city": "a", "floor": 1}, {"city": "b"}]}
+
+
+def test_the_fields_of_a_form_are_listed_as_paths() -> None:
+    """Each is the name that a command line takes, with its type; what an optional object requires is optional too."""
+    properties = {
+        "to": ADDRESS,
+        "gift": {
+            "type": ["object", "null"],
+            "properties": {"wrap": {"type": "boolean"}},
+            "required": ["wrap"],
+        },
+        "lines": {"type": "array", "items": {"properties": {"sku": {"type": "string"}}, "required": ["sku"]}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "pay": {"anyOf": [CARD, BANK]},
+        "odd": {"type": "object", "properties": {"a.b": {}}},
+    }
+    form = {"properties": properties, "required": ["to", "lines", "pay"]}
+    found = field_paths(form, [*properties, "unknown"])
+    assert found == [
+        ("to.city", "string", True),
+        ("to.postcode", "string", False),
+        ("to.floor", "", False),
+        ("gift.wrap", "boolean", False),
+        ("lines[0].sku", "string", True),
+        ("tags[]", "string", False),
+        ("pay", "", True),
+        ("odd", "object", False),
+        ("unknown", "", False),
+    ]
+    given = {"to.city": "Bonn", "lines[0].sku": "a", "tags[]": "x"}
+    values = parse_pairs(form, list(given.items()))
+    assert values == {"to": {"city": "Bonn"}, "lines": [{"sku": "a"}], "tags": ["x"]}
+    assert field_paths(None, ["name"]) == [("name", "", True)]
 
 
 def test_an_elicitation_stays_flat() -> None:

@@ -86,7 +86,7 @@ async def test_a_further_role_decides_after_a_time(serve, until, traces):
         ["director"],
         False,
     )
-    assert wait_view(wait, run.id).escalation == "escalates to director 0:00:02 after it was asked"
+    assert wait_view(wait, run.id).escalation == "escalates to director 2.0 s after it was asked"
     with pytest.raises(NotApprover, match="kim does not have the role approver"):
         await run.approve(wait, principal=KIM)
     await until(lambda: len(TOLD) == 2)

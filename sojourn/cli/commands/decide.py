@@ -339,7 +339,10 @@ async def _is_confirmed(
         raise CommandError(missing, exit_code=USAGE, run_id=found.run_id, open=open_waits, shown=lines)
     everything = " it and all calls of its tool" if options.for_run else ""
     everything = " it with these changes" if options.edit is not None else everything
-    return options.yes or await ask_yes(f"{options.verb.capitalize()}{everything}?")
+    if options.yes:
+        return True
+    other = f"; to deny it: sojourn deny {to}{connection_options()} --why WHY" if options.approved else ""
+    return await ask_yes(f"{options.verb.capitalize()}{everything}?", f"y, or n, which sends nothing{other}")
 
 
 def _as_whom(options: DecideOptions, view: "WaitView") -> str:

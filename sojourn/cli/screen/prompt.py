@@ -110,8 +110,11 @@ async def ask_approval(call: WaitView, patience: float | None = None) -> Decisio
             print(CHOICES)
 
 
-async def ask_yes(question: str) -> bool:
-    """Prompt until the user answers yes or no. The end of input is a no."""
+async def ask_yes(question: str, otherwise: str = "y or n") -> bool:
+    """Prompt until the user answers yes or no. The end of input is a no.
+
+    `otherwise` is the reply to any other line.
+    """
     while True:
         print(f"{question} [y/n] ", end="", flush=True)
         line = await read_line()
@@ -119,4 +122,4 @@ async def ask_yes(question: str) -> bool:
             return False
         if line.strip().lower() in ("y", "yes"):
             return True
-        print("  y or n")
+        print(f"  {otherwise}")

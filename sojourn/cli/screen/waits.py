@@ -7,6 +7,7 @@ from typing import Any
 from sojourn.answers import Disclosure, WaitView, disclose, disclose_changes
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import KindName
+from sojourn.forms import field_paths
 from sojourn.values.visible import visible
 
 __all__ = ["WaitTexts", "call_lines", "edit_lines", "texts_of"]
@@ -26,17 +27,27 @@ class WaitTexts:
 
 def _words_lines(wait: WaitView, whole: bool) -> list[Line]:
     asker = f"{plain(wait.server)} asks: " if wait.server else ""
-    fields = [Line(f"  wanted: {field}", "yellow") for field in wait.fields_in_words]
+    fields = [Line(f"  wanted: {field}", "yellow") for field in _fields_in_words(wait)]
     return [*text_lines(asker + wait.summary, "bold yellow", "? ", whole=whole), *fields]
 
 
+def _fields_in_words(wait: WaitView) -> list[str]:
+    """Return the fields as `--field` takes them, those inside objects and lists too."""
+    found: list[str] = []
+    for path, kind, is_required in field_paths(wait.form, wait.missing_fields):
+        about = ", ".join(filter(None, (kind, "" if is_required else "optional")))
+        found.append(visible(path) + (f" ({visible(about)})" if about else ""))
+    return found
+
+
 def _words_about(wait: WaitView) -> list[str]:
-    fields = f" (wanted: {', '.join(wait.fields_in_words)})" if wait.missing_fields else ""
+    fields = f" (wanted: {', '.join(_fields_in_words(wait))})" if wait.missing_fields else ""
     return [plain(wait.summary, 300) + fields]
 
 
 def _words_commands(wait: WaitView) -> list[str]:
-    fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
+    paths = [path for path, _, is_required in field_paths(wait.form, wait.missing_fields) if is_required]
+    fields = " ".join(f"--field {shell_word(f'{path}=VALUE')}" for path in paths or wait.missing_fields)
     answer = fields or "'YOUR ANSWER'"
     decline = [f"answer {_target(wait)} --decline --why WHY"] if wait.may_be_declined else []
     return [f"answer {_target(wait)} {answer}", *decline]

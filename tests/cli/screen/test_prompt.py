@@ -232,6 +232,7 @@ async def test_a_call_that_was_cut_is_approved_only_after_it_was_shown_whole(in_
     [
         ("approve", b"perhaps\ny\n", b"approved: confirm-", 0),
         ("approve", b"n\n", b"no decision was sent", 4),
+        ("approve", b"n too much\nn\n", b"y, or n, which sends nothing; to deny it: sojourn deny", 4),
         ("approve", b"\x04", b"no decision was sent", 4),
         ("deny", b"y\n", b"denied: confirm-", 0),
     ],
