@@ -68,6 +68,7 @@ async def test_chosen_runs_are_retried_once(desk, visit, listed, session, size, 
     async with http_client(base_url=desk.url, timeout=60) as http:
         later = await http.post("/bulk/act", data=sent, headers={"Origin": desk.url})
     assert later.text.count("forked before") == 2
+    assert "2 of them had been retried before." in later.text
     await page.get_by_role("link", name="Back to the runs").click()
     await expect(page).to_have_url(f"{desk.url}/runs?session={session}")
 

@@ -51,6 +51,8 @@ class BulkView:
     """Runs that earlier requests changed."""
     skipped: int = 0
     """Runs that earlier requests left as they were."""
+    repeated: int = 0
+    """Runs among the changed ones that had been retried before."""
     results: Sequence[BulkResult] = ()
     """The last results."""
 
@@ -108,12 +110,14 @@ async def act(visit: Visit) -> Response:
     step, rest = run_ids[:STEP], run_ids[STEP:]
     results = await act_on_runs(visit.service, visit.asking, action, step, reason=reason)
     skipped = sum(each.error is not None for each in results)
+    repeated = sum(each.retried is not None and each.retried.already for each in results)
     view = BulkView(
         action,
         rest,
         reason,
         (form.number("done") or 0) + len(step) - skipped,
         (form.number("skipped") or 0) + skipped,
+        (form.number("repeated") or 0) + repeated,
         results,
     )
     return visit.page("bulk_done.html", view=view, filters=_filters(form), problem_of=problem_of)
