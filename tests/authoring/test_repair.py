@@ -32,7 +32,7 @@ from sojourn.contracts import Finalize
 from sojourn.contracts.run_policy import Caps
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.hints import hint_for_issues
-from sojourn.errors import DefinitionError
+from sojourn.errors import DefinitionError, InvalidInput
 from sojourn.repair import RepairingPlanner, clarification_for, repair_calls, wait_or_substitute
 
 TIMER = EventType.EVENT_TYPE_TIMER_STARTED
@@ -411,18 +411,15 @@ async def test_a_person_is_asked_and_the_answer_used(start, status_when, traces,
 
 
 async def test_only_fields_without_a_repair_are_asked_for(start, status_when, shop):
-    """A field that can be repaired is not asked for; an answer may give some of the other fields, and the rest is asked again."""
+    """A field that can be repaired is not asked for; an answer by field has all of the others."""
     sent = call("order", count="3", day="some day")
     run, _ = await start(sent, policy=ASKS)
-    (first,) = (await status_when(run, lambda status: status.awaits)).awaits
-    assert first.missing_fields == ["item", "day"]
-    assert "count" not in first.question
-    await run.answer(first.id, {"day": "monday"})
-    (second,) = (
-        await status_when(run, lambda status: status.awaits and status.awaits[0].id != first.id)
-    ).awaits
-    assert second.missing_fields == ["item"]
-    await run.answer(second.id, "pear")
+    (question,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert question.missing_fields == question.form["required"] == ["item", "day"]
+    assert "count" not in question.question
+    with pytest.raises(InvalidInput, match="item is missing"):
+        await run.answer(question.id, {"day": "monday"})
+    await run.answer(question.id, {"item": "pear", "day": "monday"})
     await run.result()
     assert shop.done == [("order", {"item": "pear", "day": "monday", "count": 3})]
 

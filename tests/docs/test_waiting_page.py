@@ -125,6 +125,7 @@ async def test_the_page_answers_its_own_question(waiting, depot):
                 "type": "integer",
             }
         },
+        "required": ["count"],
         "additionalProperties": False,
     }
     await depot.answer(run.client, run.id)

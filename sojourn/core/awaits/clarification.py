@@ -134,7 +134,7 @@ def _read(
     wrong = mismatch_of(
         question.form,
         values,
-        whole=question.tool_call_id is not None,
+        whole=_is_whole(question) if channel != "accepted" else question.tool_call_id is not None,
         closed=question.closed,
         in_full=question.checks_in_full,
     )
@@ -153,12 +153,24 @@ def faults_of(wait: Await, fields: Mapping[str, Any]) -> list[dict[str, str]]:
     values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(form, str(answer))
     if values is None:
         return []
-    whole, is_known = wait.tool_call_id is not None, wait.form is not None
-    rules = {"whole": whole and is_known, "closed": wait.closed, "in_full": is_known and wait.checks_in_full}
+    is_known = wait.form is not None
+    rules = {
+        "whole": is_known and _is_whole(wait),
+        "closed": wait.closed,
+        "in_full": is_known and wait.checks_in_full,
+    }
     try:
         return form_faults(form, values, **rules)
     except (ValueError, RecursionError, OverflowError):
         return []
+
+
+def _is_whole(question: AwaitClarification) -> bool:
+    """Return whether an answer by field has all fields that the form requires.
+
+    A planner reads the answer to a form that it gave itself, whatever is in it.
+    """
+    return question.tool_call_id is not None or (question.closed and question.checks_in_full)
 
 
 def _fault_of(answer: Any, channel: Channel) -> str | None:

@@ -73,7 +73,8 @@ _MAX_SHOWN = 150
 def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
     """Build a form of some fields of a tool's payload, each a name or a JSON pointer.
 
-    None if the tool has none of the fields. A field that the tool lacks is left open.
+    None if the tool has none of the fields. A field that the tool lacks is left open. A field is required
+    if its object in the payload requires it.
     """
     within = fields[:_MAX_FIELDS]
     parts_of = {field: _parts(spec, field) for field in within}
@@ -86,6 +87,8 @@ def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
     }
     if len(json.dumps(form)) > _MAX_BYTES:
         form["properties"] = {field: _simple(parts) for field, parts in parts_of.items()}
+    if required := [field for field in within if _is_required(spec, field)]:
+        form["required"] = required
     if len(within) == len(fields):
         form["additionalProperties"] = False
     return form
@@ -102,8 +105,19 @@ def is_closed(form: Schema | None) -> bool:
 
 def _parts(spec: ToolSpec, field: str) -> list[Schema]:
     schema = spec.payload.json_schema
-    tokens = to_tokens(field) if field.startswith("/") else (field,)
-    return [part for found in locate(schema, tokens) for part in expand(schema, found)]
+    return [part for found in locate(schema, _tokens(field)) for part in expand(schema, found)]
+
+
+def _is_required(spec: ToolSpec, field: str) -> bool:
+    # A keyword of one alternative (`anyOf`) binds only the payloads that choose it.
+    *above, name = _tokens(field)
+    schema = spec.payload.json_schema
+    objects = [_Shapes(schema).merge(found)[0] for found in locate(schema, above)]
+    return bool(objects) and all(name in _list_of(each.get("required")) for each in objects)
+
+
+def _tokens(field: str) -> Sequence[str]:
+    return to_tokens(field) if field.startswith("/") else (field,)
 
 
 @dataclass(slots=True)
@@ -118,7 +132,7 @@ class _Shapes:
         return self._property(parts[0], 0, ()) if parts else {}
 
     def _shape(self, given: Schema, depth: int, above: tuple[int, ...]) -> Schema:
-        schema, can_be_null = self._merge(given)
+        schema, can_be_null = self.merge(given)
         options = _options(schema)
         mark = id(schema.get("properties") or schema.get("items") or schema)
         self.count += 1
@@ -157,7 +171,7 @@ class _Shapes:
     def _inner(self, schema: Any, depth: int, above: tuple[int, ...]) -> Schema:
         return self._shape(schema, depth, above) if is_object(schema) else {}
 
-    def _merge(self, schema: Schema) -> tuple[Schema, bool]:
+    def merge(self, schema: Schema) -> tuple[Schema, bool]:
         """Return a schema with what it refers to, and whether null was an alternative."""
         found, can_be_null = dict(schema), False
         for _ in range(_MAX_REFERENCES):

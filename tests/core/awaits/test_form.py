@@ -59,7 +59,7 @@ ORDER = spec(Order.model_json_schema())
 def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
     form = form_of(spec, names)
     assert form is not None
-    assert set(form) - {"additionalProperties"} == {"type", "properties"}
+    assert set(form) - {"additionalProperties", "required"} == {"type", "properties"}
     assert form["type"] == "object"
     assert is_closed(form) is (len(names) <= 50)
     return form["properties"]
@@ -111,6 +111,34 @@ def test_a_form_keeps_the_shape_of_a_field(subtests: pytest.Subtests) -> None:
     for field, expected in rows:
         with subtests.test(field=field, expected=expected):
             assert fields(ORDER, field) == {field: expected}
+
+
+def test_a_form_requires_what_the_tool_requires(subtests: pytest.Subtests) -> None:
+    """A field is required if its object requires it, by reference or merged, and not for one alternative alone."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "site": {"type": "string"},
+            "to": {"$ref": "#/$defs/To"},
+            "pay": {
+                "anyOf": [{"properties": {"iban": {}}, "required": ["iban"]}, {"properties": {"iban": {}}}]
+            },
+        },
+        "required": ["site", "lost"],
+        "$defs": {"To": {"properties": {"city": {}, "zip": {}}, "required": ["city"]}},
+    }
+    rows = [
+        (ORDER, ["count", "site", "to", "note"], ["site", "to"]),
+        (ORDER, ["count", "/to/house", "other"], None),
+        (ORDER, ["/to/city", "/lines/0/city", "/lines/0/house"], ["/to/city", "/lines/0/city"]),
+        (spec(schema), ["/site", "to", "/to/city", "/to/zip", "/pay/iban"], ["/site", "/to/city"]),
+        (spec({"properties": {"a": {}}, "required": "a"}), ["a"], None),
+    ]
+    for tool, names, expected in rows:
+        with subtests.test(names=names):
+            form = form_of(tool, names)
+            assert form is not None
+            assert form.get("required") == expected
 
 
 def test_a_form_of_a_hostile_schema_is_small() -> None:
@@ -229,7 +257,8 @@ def test_what_the_tool_accepts_fits_its_form(values: dict[str, Any]) -> None:
     validator = Validator(forbid_unknown_fields(Order.model_json_schema()))
     payload = {"site": "ab", "to": {"city": "Bern"}, **values}
     if not validator.issues(payload):
-        assert mismatch_of(form, values, whole=True) is None
+        answer = {"site": payload["site"], "/to/city": "Bern", **values}
+        assert mismatch_of(form, answer, whole=True) is None
 
 
 # Values.
