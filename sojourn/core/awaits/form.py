@@ -278,22 +278,32 @@ def mismatch_of(
     properties = _properties(form)
     if values is None:
         return f"values by field are wanted: {_names(properties)}"
-    if whole:
-        required: Any = form.get("required")
-        names = [name for name in required if isinstance(name, str)] if is_array(required) else []
-        missing = [name for name in names if name not in values]
-        if missing:
-            return f"{_names(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    unknown = [name for name in values if name not in properties] if whole or closed else []
-    if unknown:
-        only = f", only {_names(properties)}" if properties else ""
-        return f"there is no field {_names(unknown[:1])!r}{only}{_suggestion(unknown[0], [*properties])}"
+    missing = _missing(form, values) if whole else ""
+    unknown = _unknown(properties, values) if whole or closed else ""
+    # A misspelt field is missing too. Recorded refusals of other forms say that it is missing.
+    if wrong := (unknown or missing) if in_full else (missing or unknown):
+        return wrong
     for name, value in values.items():
         if name in properties and (wrong := _mismatch(properties[name], value)):
             return f"{_names([name])} {wrong}"
     inner = _inner_faults(properties, values) if in_full else {}
     pointer = next((each for each, fault in inner.items() if _MEANT in fault), next(iter(inner), ""))
     return f"{_names(['/'.join(to_tokens(pointer))])} {inner[pointer]}" if inner else None
+
+
+def _missing(form: Schema, values: Mapping[str, Any]) -> str:
+    required: Any = form.get("required")
+    names = [name for name in required if isinstance(name, str)] if is_array(required) else []
+    missing = [name for name in names if name not in values]
+    return f"{_names(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
+
+
+def _unknown(properties: Mapping[str, Schema], values: Mapping[str, Any]) -> str:
+    unknown = [name for name in values if name not in properties]
+    if not unknown:
+        return ""
+    only = f", only {_names(properties)}" if properties else ""
+    return f"there is no field {_names(unknown[:1])!r}{only}{_suggestion(unknown[0], [*properties])}"
 
 
 def form_faults(
