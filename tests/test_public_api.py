@@ -37,7 +37,7 @@ PUBLIC = {
         "submit",
         "wait_view",
     ],
-    "crypto": ["KeyRing", "KeyService", "SealingCodec"],
+    "crypto": ["KeyRefusedError", "KeyRing", "KeyService", "SealingCodec"],
     "errors": errors.__all__,
     "events": ["Cursor", "EventHandler", "subscribe"],
     "flows": ["ToolReference", "approvals"],

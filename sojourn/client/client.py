@@ -517,7 +517,7 @@ class Client(Access):
         schedule_id = schedule_id or generate_id(agent_id, tenant)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
-        admit_run(self.temporal.data_converter, schedule_id, tenant)
+        await admit_run(self.temporal.data_converter, schedule_id, tenant)
         owner = (
             conversation_id(agent_id, session_id, tenant) if session_id else owner_of_schedule(schedule_id)
         )

@@ -25,7 +25,7 @@ from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.converter.codec import UnreadableError, admit_run
+from sojourn.converter.codec import UnreadableError, admit_run, forget_run
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.run_input import labels_fault, messages_fault, opening_fault, summarize, viewers_of
 from sojourn.errors import InvalidInput
@@ -116,9 +116,9 @@ async def start_workflow(
     """Start the workflow of a run.
 
     Raises:
-        InvalidInput: The keys of its tenant were erased.
+        InvalidInput: The keys of its tenant were erased, or its id says another tenant than its own.
     """
-    admit_run(client.data_converter, run_id, run.tenant)
+    await admit_run(client.data_converter, run_id, run.tenant)
     introduction = summarize(run, message=message)
     options: dict[str, Any] = {
         "id": run_id,
@@ -133,7 +133,11 @@ async def start_workflow(
     attributes = search_attributes.attributes_of(
         run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
     )
-    return await start(AGENT_RUN, argument, search_attributes=attributes, **options)
+    try:
+        return await start(AGENT_RUN, argument, search_attributes=attributes, **options)
+    except BaseException:
+        forget_run(client.data_converter, run_id)  # the run that has the id may be another tenant's
+        raise
 
 
 async def _start_with(

@@ -26,6 +26,7 @@ __all__ = [
     "LOST_KEY",
     "CodecFailedError",
     "GuardedCodec",
+    "NoKeyError",
     "TenantCodec",
     "TenantLookup",
     "UnreadableError",
@@ -33,6 +34,7 @@ __all__ = [
     "clear",
     "codec_of_tenant",
     "converter_of_run",
+    "forget_run",
     "is_clear",
     "load_codec",
     "mark_unread",
@@ -55,6 +57,10 @@ class UnreadableError(ValueError):
 
 class CodecFailedError(UnreadableError):
     """The codec, or the external storage, does not work now."""
+
+
+class NoKeyError(CodecFailedError):
+    """There is no key to write with for this tenant."""
 
 
 def mark_unread(reason: str) -> Payload:
@@ -101,6 +107,8 @@ async def open_singly(
 async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[object]], why: str) -> Payload:
     try:
         (found,) = await open_([payload])
+    except CodecFailedError:  # the codec itself says so, perhaps of one key only, and others work
+        raise
     except Exception as error:  # noqa: BLE001
         try:
             await works()
@@ -110,6 +118,8 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
         return found
     try:  # the codec may have recovered only just now
         (found,) = await open_([payload])
+    except CodecFailedError:
+        raise
     except Exception as error:  # noqa: BLE001
         return mark_unread(f"{why} ({type(error).__name__})")
     return found
@@ -133,6 +143,8 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         try:
             return await self.codec.encode(payloads)
+        except CodecFailedError:
+            raise
         except Exception as error:
             raise CodecFailedError(f"the codec could not write a payload: {_name_of(error)}") from error
 
@@ -171,12 +183,16 @@ TenantLookup = Callable[[str], Awaitable[str | None]]
 class TenantCodec(Protocol):
     """A codec that seals each payload for its run, with a key of the run's tenant."""
 
-    def admit(self, run_id: str, tenant: str) -> None:
+    async def admit(self, run_id: str, tenant: str) -> None:
         """Note the tenant of a run that is about to start.
 
         Raises:
-            InvalidInput: The tenant's keys were erased.
+            InvalidInput: The id says another tenant, or the tenant's keys were erased.
         """
+        ...
+
+    def forget(self, run_id: str) -> None:
+        """Forget the tenant of a run that did not start."""
         ...
 
     def use_lookup(self, lookup: TenantLookup) -> None:
@@ -201,10 +217,16 @@ def _tenant_codec(converter: DataConverter) -> TenantCodec | None:
     return codec if isinstance(codec, TenantCodec) else None
 
 
-def admit_run(converter: DataConverter, run_id: str, tenant: str) -> None:
+async def admit_run(converter: DataConverter, run_id: str, tenant: str) -> None:
     """Tell a codec that seals by tenant the tenant of a run that is about to start."""
     if (codec := _tenant_codec(converter)) is not None:
-        codec.admit(run_id, tenant)
+        await codec.admit(run_id, tenant)
+
+
+def forget_run(converter: DataConverter, run_id: str) -> None:
+    """Tell a codec that seals by tenant that a run did not start."""
+    if (codec := _tenant_codec(converter)) is not None:
+        codec.forget(run_id)
 
 
 def use_tenant_lookup(converter: DataConverter, lookup: TenantLookup) -> None:

@@ -12,6 +12,6 @@ client = await Client.connect(codec=SealingCodec(KeyRing("keyring.json")))
 """
 
 from sojourn.crypto.codec import SealingCodec
-from sojourn.crypto.key_ring import KeyRing, KeyService
+from sojourn.crypto.key_ring import KeyRefusedError, KeyRing, KeyService
 
-__all__ = ["KeyRing", "KeyService", "SealingCodec"]
+__all__ = ["KeyRefusedError", "KeyRing", "KeyService", "SealingCodec"]

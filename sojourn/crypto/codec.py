@@ -12,6 +12,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,10 +27,11 @@ from temporalio.converter import (
 )
 
 from sojourn.contracts.tenant_ids import root_of, tenant_in, tenant_part
-from sojourn.converter.codec import LOST_KEY, CodecFailedError, TenantLookup, mark_unread
-from sojourn.crypto.key_ring import KeyErasedError, KeyRing
+from sojourn.converter.codec import LOST_KEY, CodecFailedError, NoKeyError, TenantLookup, mark_unread
+from sojourn.crypto.key_ring import KeyErasedError, KeyRefusedError, KeyRing
 from sojourn.crypto.ring_file import RingKey
 from sojourn.crypto.sealed import ENCODING, NO_RUN, DamagedError, Header, key_id_of, mark_of_run
+from sojourn.errors import InvalidInput
 from sojourn.storage import StoredContext
 
 __all__ = ["SealingCodec"]
@@ -38,37 +40,68 @@ _SCHEDULED = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
 """The end of the id of what a Temporal Schedule starts. Its input was sealed before the time was known."""
 
 
+_LOOKING_UP = ContextVar("_LOOKING_UP", default=False)
+"""Whether a lookup runs: it reads a memo, which may have come for no run, and must not begin another one."""
+
+
 class _Tenants:
     """The tenants of runs whose ids do not say them, as they are in run ids."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[str, str] = LRUCache(maxsize=20_000)
+        self._known: LRUCache[str, tuple[str, bool]] = LRUCache(maxsize=20_000)
+        """The tenant of each run, and whether that is sure: what the shared key sealed may be older than the tenant's key."""
         self.lookup: TenantLookup | None = None
 
-    def learn(self, run_id: str, part: str) -> None:
-        root = root_of(run_id)
-        if tenant_in(root) is None and self._known.get(root) != part:
-            self._known[root] = part
-            self._known[_digest_of(root)] = part
+    def known(self, run_id: str) -> str | None:
+        """Return the tenant that the id says, or that this process has learned, or None."""
+        return self._found(run_id)[0]
 
-    async def of(self, run_id: str) -> str:
-        root = root_of(run_id)
-        said = tenant_in(root)
-        if said is not None or not root:
-            return said or ""
-        _, cut, digest = root.partition("~")
-        known = self._known.get(f"~{digest}" if cut else root)
-        if known is None and self.lookup is not None and not cut:
-            tenant = await self.lookup(root)
-            if tenant is not None:
-                known = tenant_part(tenant) if tenant else ""
-                self.learn(root, known)
+    def _found(self, run_id: str) -> tuple[str | None, bool]:
+        said = tenant_in(run_id) if run_id else ""
+        return self._known.get(_tree_of(run_id), (None, False)) if said is None else (said, True)
+
+    def learn(self, run_id: str, part: str, *, is_sure: bool = True) -> None:
+        if tenant_in(run_id) is None:
+            self._known[_tree_of(run_id)] = (part, is_sure)
+
+    def forget(self, run_id: str) -> None:
+        self._known.pop(_tree_of(run_id), None)
+
+    async def of(self, run_id: str, *, for_sure: bool = False) -> str:
+        """Return the tenant of a run.
+
+        Empty for none, and for a run that does not exist yet.
+        """
+        known, is_sure = self._found(run_id)
+        if known is None or (for_sure and not is_sure):
+            known = await self.look_up(run_id) or known
         return known or ""
 
+    async def look_up(self, run_id: str) -> str | None:
+        """Return the tenant of a run that exists, and learn it."""
+        if self.lookup is None or _LOOKING_UP.get():
+            return None
+        root = root_of(run_id)
+        token = _LOOKING_UP.set(True)
+        try:
+            tenant = await self.lookup(run_id if "~" in root else root)
+        finally:
+            _LOOKING_UP.reset(token)
+        if tenant is None:
+            return None
+        part = tenant_part(tenant) if tenant else ""
+        self.learn(run_id, part)
+        return part
 
-def _digest_of(root: str) -> str:
-    """Return the name of a run in the ids of child runs for which its own is too long."""
-    return f"~{hashlib.sha256(root.encode()).hexdigest()[:24]}"
+
+def _tree_of(run_id: str) -> str:
+    """Return one name for a run and its child runs.
+
+    Some of these have only a digest of the run in their ids.
+    """
+    root = root_of(run_id)
+    _, cut, digest = root.partition("~")
+    return digest if cut else hashlib.sha256(root.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +153,30 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         vars(codec)["_scope"] = scope
         return codec
 
-    def admit(self, run_id: str, tenant: str) -> None:
+    async def admit(self, run_id: str, tenant: str) -> None:
         """Note the tenant of a run that is about to start.
 
         Raises:
-            KeyErasedError: The tenant's keys were erased.
+            InvalidInput: The id says another tenant, so other keys would seal the run, or the tenant's keys were erased.
         """
-        self._tenants.learn(run_id, tenant_part(tenant) if tenant else "")
+        part = tenant_part(tenant) if tenant else ""
+        said = tenant_in(run_id)
+        if said is not None and self.ring.owner(said) != self.ring.owner(part):
+            raise InvalidInput(
+                f"the id {run_id!r} is one of {_named(said)}, whose key would seal a run of {_named(part)}; choose an id "
+                "without @ and =, or leave it out",
+                run_id=run_id,
+            )
         self.ring.check(tenant)
+        known = self._tenants.known(run_id)
+        if known not in (None, part):  # a run of this id is open, or was deleted
+            known = await self._tenants.look_up(run_id)
+        if known is None:
+            self._tenants.learn(run_id, part)
+
+    def forget(self, run_id: str) -> None:
+        """Forget the tenant of a run that did not start."""
+        self._tenants.forget(run_id)
 
     def use_lookup(self, lookup: TenantLookup) -> None:
         """Ask this for the tenant of a run that nothing here has read."""
@@ -137,19 +186,27 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         """Seal payloads, each with the key of the run's tenant.
 
         Raises:
-            CodecFailedError: The keys of the tenant were erased.
+            NoKeyError: The keys of the tenant were erased, or an operator of a tenant without a key would write with the shared one.
+            CodecFailedError: The key service does not open the key.
         """
         scope = self._scope
         if scope.tenant:
             part = tenant_part(scope.tenant)
         else:
             part = await self._tenants.of(scope.run_id) if self.ring.has_tenants else ""
+        if scope.only_tenant and part and not self.ring.owner(part):
+            raise NoKeyError(
+                f"the tenant {scope.tenant!r} has no key of its own, so nothing can be sealed for its runs alone; "
+                f"`sojourn keyring create --tenant {scope.tenant}` makes one"
+            )
+        mark = mark_of_run(scope.run_id) if scope.run_id else NO_RUN
         try:
             key = self.ring.writing_key(part)
+            return [(await self.ring.data_key(key)).seal(payload, mark) for payload in payloads]
         except KeyErasedError as error:
-            raise CodecFailedError(str(error)) from error
-        mark = mark_of_run(scope.run_id) if scope.run_id else NO_RUN
-        return [(await self.ring.data_key(key)).seal(payload, mark) for payload in payloads]
+            raise NoKeyError(str(error)) from error
+        except KeyRefusedError as error:
+            raise CodecFailedError(f"the key service refuses a key that writes: {error}") from error
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Open sealed payloads, and mark those that do not open. Others stay as they are."""
@@ -178,17 +235,31 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
             opened = (await self.ring.reading_key(key, header.salt)).open(payload, header)
         except DamagedError as error:
             return mark_unread(str(error))
-        return opened if self._is_ours(header, key) else mark_unread("it was written for another run")
+        except KeyRefusedError:
+            return mark_unread(
+                f"{LOST_KEY} {key_id} is refused by the key service, and so all that it sealed"
+            )
+        fault = await self._fault_of(header, key)
+        return mark_unread(fault) if fault else opened
 
-    def _is_ours(self, header: Header, key: RingKey) -> bool:
-        """Return whether a payload was sealed for this run.
-
-        The run's tenant is that of the key.
-        """
+    async def _fault_of(self, header: Header, key: RingKey) -> str | None:
+        """Return why a payload was not sealed for this run, or None."""
         run_id = self._scope.run_id
-        if not run_id or not self._scope.checks_run or header.run == NO_RUN:
-            return True
+        if not run_id or not self._scope.checks_run:
+            return None
+        if header.run == NO_RUN:
+            # An operator may write to all runs of one tenant, and to no other run. Every replay has to decide the same.
+            part = await self._tenants.of(run_id, for_sure=True) if self.ring.has_tenants else ""
+            return None if key.part == self.ring.owner(part) else "it was written for runs of another tenant"
         if header.run not in map(mark_of_run, (run_id, _SCHEDULED.sub("", run_id))):
-            return False
-        self._tenants.learn(run_id, key.part)
-        return True
+            return "it was written for another run"
+        known = self._tenants.known(run_id)
+        if key.part not in ("", known) and (known or tenant_in(run_id) is not None):
+            return "it was written with the key of another tenant"
+        if key.part or known is None:
+            self._tenants.learn(run_id, key.part, is_sure=bool(key.part))
+        return None
+
+
+def _named(part: str) -> str:
+    return f"the tenant {part!r}" if part else "no tenant"

@@ -4,6 +4,7 @@ The file is read again when it has changed, so a rotation or an erasure needs no
 while, not for each payload: payloads are sealed by data keys that are derived from it.
 """
 
+import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Sequence
@@ -15,16 +16,20 @@ from typing import Protocol
 from cachetools import LRUCache, TTLCache
 
 from sojourn.contracts.tenant_ids import tenant_part
-from sojourn.crypto.ring_file import RingKey, add_key, new_key, read_ring, writing_key
+from sojourn.converter.codec import CodecFailedError
+from sojourn.crypto.ring_file import SECRET_BYTES, RingKey, add_key, new_key, read_ring, writing_key
 from sojourn.crypto.sealed import DataKey
 from sojourn.errors import DefinitionError, InvalidInput
 from sojourn.private import change_time
 from sojourn.target import load_target
 
-__all__ = ["KeyErasedError", "KeyRing", "KeyService", "load_ring"]
+__all__ = ["KeyErasedError", "KeyRefusedError", "KeyRing", "KeyService", "load_ring"]
 
 OPEN_SECONDS = 300
 """How long a key that a key service has opened is used without asking it again."""
+
+SERVICE_SECONDS = 10.0
+"""Longest wait for a key service."""
 
 MAX_USES = 2**20
 """Most payloads that one data key seals. With random nonces of 96 bits, one repeats with a chance under 2^-57."""
@@ -37,6 +42,10 @@ class KeyErasedError(InvalidInput):
     """The keys of a tenant were erased, and it has no new one."""
 
 
+class KeyRefusedError(Exception):
+    """A key service refuses a key for good, such as one that was deleted there."""
+
+
 class KeyService(Protocol):
     """A service, such as a KMS, that keeps the key which wraps those of the ring."""
 
@@ -45,7 +54,12 @@ class KeyService(Protocol):
         ...
 
     async def unwrap(self, wrapped: bytes, key_id: str) -> bytes:
-        """Return the secret of a key, or raise if the service is unavailable or refuses."""
+        """Return the secret of a key.
+
+        Raises:
+            KeyRefusedError: The service will never open it again. What it sealed becomes unreadable, as with a lost key. Any
+                other exception means that the service does not answer now: what needs the key is attempted again.
+        """
         ...
 
 
@@ -72,6 +86,7 @@ class KeyRing:
         self._by_id: dict[str, RingKey] = {}
         self._by_tenant: dict[str, list[RingKey]] = {}
         """The keys of each tenant, as it is in run ids: a ring may have those of thousands."""
+        self._opening: dict[str, asyncio.Task[bytes]] = {}
         self._opened = TTLCache[str, bytes](maxsize=1024, ttl=OPEN_SECONDS)
         self._reading: LRUCache[tuple[str, bytes], tuple[bytes, DataKey]] = LRUCache(maxsize=1024)
         self._writing: dict[str, _Writing] = {}
@@ -82,21 +97,22 @@ class KeyRing:
         Raises:
             DefinitionError: The file cannot be read, others may read it, or it has no key for runs without a tenant.
         """
-        if not any(key.tenant == "" and key.erased_at is None for key in self.all_keys()):
-            raise DefinitionError(
-                f"the key ring {self.file} has no key for runs without a tenant; run: sojourn keyring create --ring {self.file}"
-            )
+        self.all_keys()
 
     def all_keys(self) -> Sequence[RingKey]:
         """Return the keys of the file as it is now.
 
         Raises:
-            DefinitionError: The file cannot be read.
+            DefinitionError: The file cannot be read, or has no key for runs without a tenant, such as one that is half written.
         """
         seen = change_time(self.file)
         if seen != self._seen or seen is None:
-            self._keys = read_ring(self.file)
-            self._seen = seen
+            keys = read_ring(self.file)
+            if not any(key.tenant == "" and key.erased_at is None for key in keys):
+                raise DefinitionError(
+                    f"the key ring {self.file} has no key for runs without a tenant; run: sojourn keyring create --ring {self.file}"
+                )
+            self._keys, self._seen = keys, seen
             self._by_id = {key.key_id: key for key in self._keys}
             self._by_tenant = {}
             for key in self._keys:
@@ -116,7 +132,7 @@ class KeyRing:
             KeyErasedError: Its keys were erased.
         """
         self.all_keys()
-        own = self._by_tenant.get(part) or self._by_tenant[""]
+        own = self._by_tenant[self.owner(part)]
         usable = [key for key in own if key.erased_at is None]
         if not usable:
             raise KeyErasedError(
@@ -124,6 +140,14 @@ class KeyRing:
                 f"`sojourn keyring create --tenant {own[-1].tenant}` makes a new key for new runs"
             )
         return writing_key(usable)
+
+    def owner(self, part: str) -> str:
+        """Return the tenant whose keys seal for a tenant.
+
+        This is itself, or none if it has no key of its own, also no erased one.
+        """
+        self.all_keys()
+        return part if part in self._by_tenant else ""
 
     def check(self, tenant: str) -> None:
         """Raise `KeyErasedError` if the keys of a tenant were erased."""
@@ -185,12 +209,39 @@ class KeyRing:
         if not key.wrapped:
             return key.secret_bytes
         opened = self._opened.get(key.key_id)
-        if opened is None:
-            if self.service is None:
-                raise DefinitionError(
-                    f"{key.key_id} of {self.file} is wrapped by a key service; name a ring that has it: SOJOURN_KEYRING=MODULE:RING"
-                )
-            opened = self._opened[key.key_id] = await self.service.unwrap(key.secret_bytes, key.key_id)
+        if opened is not None:
+            return opened
+        opening = self._opening.get(key.key_id)
+        if opening is None or opening.get_loop() is not asyncio.get_running_loop():
+            opening = self._opening[key.key_id] = asyncio.create_task(self._open(key))
+            opening.add_done_callback(lambda task: self._end_opening(key.key_id, task))
+        return await asyncio.shield(opening)  # many payloads may wait for one answer
+
+    def _end_opening(self, key_id: str, task: asyncio.Task[bytes]) -> None:
+        if self._opening.get(key_id) is task:
+            del self._opening[key_id]
+        if not task.cancelled():
+            task.exception()  # a canceled caller waits no more, and asyncio would log it
+
+    async def _open(self, key: RingKey) -> bytes:
+        if self.service is None:
+            raise CodecFailedError(
+                f"{key.key_id} is wrapped by a key service; name a ring that has it: SOJOURN_KEYRING=MODULE:RING"
+            )
+        try:
+            async with asyncio.timeout(SERVICE_SECONDS):
+                opened = await self.service.unwrap(key.secret_bytes, key.key_id)
+        except KeyRefusedError:
+            raise
+        except Exception as error:
+            raise CodecFailedError(
+                f"the key service does not open {key.key_id}: {type(error).__name__}"
+            ) from error
+        if len(opened) != SECRET_BYTES:
+            raise CodecFailedError(
+                f"the key service gives {len(opened)} bytes for {key.key_id}, and a key has {SECRET_BYTES}"
+            )
+        self._opened[key.key_id] = opened
         return opened
 
 

@@ -12,8 +12,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.contracts.record import Record
@@ -45,9 +46,16 @@ class RingKey(Record):
     erased_at: datetime | None = None
     """When it was erased; None while it can be used."""
 
+    @model_validator(mode="after")
+    def _check_secret(self) -> Self:
+        size = len(self.secret_bytes)  # a ValueError if it is not Base64
+        if self.erased_at is None and (not size or (size != SECRET_BYTES and not self.wrapped)):
+            raise ValueError(f"the secret of {self.key_id} is none")
+        return self
+
     @property
     def secret_bytes(self) -> bytes:
-        return b64decode(self.secret)
+        return b64decode(self.secret, validate=True)
 
     @property
     def part(self) -> str:
@@ -56,9 +64,9 @@ class RingKey(Record):
 
 
 class _Ring(Record):
-    version: int = 1
+    version: Literal[1] = 1
     """The version of the format."""
-    keys: list[RingKey] = Field(default_factory=list[RingKey])
+    keys: list[RingKey]
     """Every key, oldest first."""
 
 
@@ -161,7 +169,8 @@ def read_ring(path: Path) -> list[RingKey]:
             f"cannot read the key ring {path}: {error.strerror or error}; `sojourn keyring create --ring {path}` makes one"
         ) from error
     except ValidationError as error:
-        raise DefinitionError(f"{path} is no file of `sojourn keyring`") from error
+        why = error.errors(include_input=False, include_url=False)[0]["msg"]
+        raise DefinitionError(f"{path} is no file of `sojourn keyring`: {why}") from None
 
 
 def _change(
@@ -169,6 +178,7 @@ def _change(
 ) -> None:
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
+    path = path.resolve()  # a link stays one, and its target loses what is erased
     with locked(path):
         keys = change(read_ring(path) if path.exists() or not is_new else [])
         replace_private(path, _Ring(keys=keys).model_dump_json(exclude_none=True, indent=2) + "\n")

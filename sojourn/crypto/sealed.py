@@ -34,6 +34,7 @@ _KEY_ID = re.compile(r"key_[0-9a-f]{12}\Z")
 _VERSION: Final = 1
 _HEADER = struct.Struct(">B16s16s12s32s")
 SALT_BYTES: Final = 16
+_SECRET_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 
 NO_RUN: Final = bytes(16)
@@ -75,6 +76,10 @@ class DataKey:
     """The key of many payloads, derived from a key of the ring and a salt."""
 
     def __init__(self, secret: bytes, key_id: str, salt: bytes) -> None:
+        if len(secret) != _SECRET_BYTES:
+            raise DefinitionError(
+                f"the secret of {key_id} has {len(secret)} bytes, and a key has {_SECRET_BYTES}"
+            )
         self.key_id = key_id
         self.salt = salt
         info = b"sojourn/sealed/1/" + key_id.encode()

@@ -13,11 +13,18 @@ from temporalio.converter import ActivitySerializationContext, WorkflowSerializa
 from sojourn.connection.connect import converter_with
 from sojourn.connection.rpc_errors import unreadable
 from sojourn.contracts.tenant_ids import tenant_in, tenant_part
-from sojourn.converter.codec import CodecFailedError, UnreadableError, admit_run, reason_of
+from sojourn.converter.codec import (
+    CodecFailedError,
+    UnreadableError,
+    admit_run,
+    codec_of_tenant,
+    forget_run,
+    reason_of,
+)
 from sojourn.core.run.ids import child_run_id
 from sojourn.crypto import KeyRing, SealingCodec
 from sojourn.crypto.ring_file import add_key, erase_keys, new_key
-from sojourn.crypto.sealed import ENCODING, key_id_of
+from sojourn.crypto.sealed import ENCODING, key_id_of, mark_of_run
 from sojourn.errors import InvalidInput
 from sojourn.storage import codec_for
 from tests.crypto.ring import make_ring, rotate
@@ -127,13 +134,13 @@ async def test_a_tenant_is_learned_from_the_run(tmp_path):
         converter_with(SealingCodec(KeyRing(tmp_path / "ring"))),
         SealingCodec(KeyRing(tmp_path / "ring")),
     )
-    admit_run(starter, "my-run", "acme")
+    await admit_run(starter, "my-run", "acme")
     codec = starter.payload_codec
     sealed = await seal(codec, "my-run")
     assert key_id_of(await seal(worker, "my-run")) != key_id_of(sealed)
     assert await unseal(worker, sealed, "my-run") == PLAIN
     long = "y" * 180
-    admit_run(starter, long, "acme")
+    await admit_run(starter, long, "acme")
     for run_id in ("my-run", "my-run/call", long, child_run_id(long, "c" * 60)):
         assert key_id_of(await seal(codec, run_id)) == key_id_of(sealed)
     assert key_id_of(await seal(worker, "my-run/call")) == key_id_of(sealed)
@@ -198,12 +205,12 @@ async def test_an_erased_tenant_is_unreadable_and_harms_no_other(tmp_path):
     with pytest.raises(CodecFailedError, match="keyring create --tenant acme"):
         await seal(codec, "acme=1")
     with pytest.raises(InvalidInput, match="keyring create --tenant acme"):
-        admit_run(converter, "any", "acme")
+        await admit_run(converter, "any", "acme")
     assert await unseal(codec, kept, "other=1") == PLAIN
     with pytest.raises(InvalidInput, match="keyring create"):
         rotate(path, "acme")
     add_key(path, new_key("acme"), rotate=False)
-    admit_run(converter, "any", "acme")
+    await admit_run(converter, "any", "acme")
     assert await unseal(codec, await seal(codec, "acme=2"), "acme=2") == PLAIN
     assert reason_of(await unseal(codec, lost))
 
@@ -241,3 +248,92 @@ async def test_a_guarded_converter_checks_the_run(tmp_path):
     sealed = await converter.with_context(context("one")).encode([{"approved": True}])
     (found,) = await converter.with_context(context("two")).decode(sealed)
     assert "another run" in found.reason
+
+
+@pytest.mark.parametrize("run_id", ["invoice-bob@example.com", "order=17", "other=17", "a.b:other@c"])
+async def test_an_id_that_says_another_tenant_is_refused(tmp_path, run_id):
+    """A program cannot choose an id for which another key would seal the run; without keys of tenants it may."""
+    codec = SealingCodec(make_ring(tmp_path / "ring", "acme", "other"))
+    with pytest.raises(InvalidInput, match="choose an id"):
+        await codec.admit(run_id, "acme")
+    await SealingCodec(make_ring(tmp_path / "plain")).admit(run_id, "acme")
+
+
+async def test_what_is_for_no_run_opens_in_runs_of_its_tenant(tmp_path):
+    """What an operator encodes is for the runs of the own tenant, also of one whose id says nothing; without a key nothing is."""
+    codec = SealingCodec(make_ring(tmp_path / "ring", "acme", "other"))
+    converter = converter_with(codec)
+
+    async def lookup(run_id: str) -> str | None:
+        return {"mine": "acme", "keyless": "new"}.get(run_id, "")
+
+    codec.use_lookup(lookup)
+    runs = ("acme=1", "mine", "other=1", "new=1", "keyless", "shared", "a.b@c")
+    for tenant, own in (("acme", runs[:2]), ("other", runs[2:3]), ("", runs[3:])):
+        (sealed,) = await codec_of_tenant(converter, tenant).encode([PLAIN])
+        assert [run_id for run_id in runs if await unseal(codec, sealed, run_id) == PLAIN] == list(own)
+    with pytest.raises(CodecFailedError, match="keyring create --tenant new"):
+        await codec_of_tenant(converter, "new").encode([PLAIN])
+
+
+async def test_a_lookup_reads_what_is_for_no_run(tmp_path):
+    """A lookup that opens a payload of the same run asks no further."""
+    codec = SealingCodec(make_ring(tmp_path / "ring", "acme"))
+    (sealed,) = await codec.encode([PLAIN])
+
+    async def lookup(run_id: str) -> str | None:
+        return "" if await unseal(codec, sealed, run_id) == PLAIN else None
+
+    codec.use_lookup(lookup)
+    assert await unseal(codec, sealed, "run") == PLAIN
+
+
+async def test_a_run_does_not_open_the_key_of_another_tenant(tmp_path):
+    """What another tenant's key sealed for a run is refused; what the shared key sealed is older than the tenant's key."""
+    path = tmp_path / "ring"
+    codec = SealingCodec(make_ring(path))
+    old = await seal(codec, "acme=1")
+    for tenant in ("acme", "other"):
+        add_key(path, new_key(tenant), rotate=False)
+    own, other = [
+        (await codec.ring.data_key(codec.ring.writing_key(part))).seal(PLAIN, mark_of_run("acme=1"))
+        for part in ("acme", "other")
+    ]
+    for sealed in (old, own):
+        assert await unseal(codec, sealed, "acme=1") == PLAIN
+    assert "another tenant" in str(reason_of(await unseal(codec, other, "acme=1")))
+
+
+async def test_a_child_of_a_long_id_teaches_its_tenant(tmp_path):
+    """A worker that has read only a child run, whose id has a digest of the parent, writes with the tenant's key."""
+    make_ring(tmp_path / "ring", "acme")
+    starter, worker = (SealingCodec(KeyRing(tmp_path / "ring")) for _ in range(2))
+    child = child_run_id("y" * 180, "c" * 60)
+    await starter.admit("y" * 180, "acme")
+    sealed = await seal(starter, child)
+    assert await unseal(worker, sealed, child) == PLAIN
+    for run_id in (child, f"{child}/call", "y" * 180):
+        assert key_id_of(await seal(worker, run_id)) == key_id_of(sealed)
+
+
+async def test_a_start_that_fails_teaches_nothing(tmp_path):
+    """The run that has an id keeps its tenant, whoever tries to start another one; a deleted run's id is free."""
+    ring = make_ring(tmp_path / "ring", "acme", "other")
+    own = {key.tenant: key.key_id for key in ring.all_keys()}
+    codec, runs = SealingCodec(ring), {"order-17": "acme"}
+
+    async def lookup(run_id: str) -> str | None:
+        return runs.get(run_id)
+
+    codec.use_lookup(lookup)
+    converter = converter_with(codec)
+    await admit_run(converter, "order-17", "acme")
+    await admit_run(converter, "order-17", "other")
+    assert key_id_of(await seal(codec, "order-17")) == own["acme"]
+    forget_run(converter, "order-17")
+    await admit_run(converter, "order-17", "other")
+    forget_run(converter, "order-17")  # its start failed
+    assert key_id_of(await seal(codec, "order-17")) == own["acme"]
+    runs.clear()
+    await admit_run(converter, "order-17", "other")
+    assert key_id_of(await seal(codec, "order-17")) == own["other"]

@@ -1,17 +1,20 @@
 """A key ring in use: with a key service, and with files that others may read."""
 
+import asyncio
+import json
 import os
-from base64 import b64decode
+from base64 import b64decode, b64encode
 
 import pytest
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap, aes_key_wrap
 from temporalio.api.common.v1 import Payload
 
 from sojourn.connection.connect import converter_with
-from sojourn.converter.codec import CodecFailedError
-from sojourn.crypto import KeyRing, SealingCodec, key_ring
+from sojourn.converter.codec import CodecFailedError, reason_of
+from sojourn.crypto import KeyRefusedError, KeyRing, SealingCodec, key_ring
 from sojourn.crypto.key_ring import load_ring
-from sojourn.crypto.ring_file import read_ring
+from sojourn.crypto.ring_file import erase_keys, read_ring
+from sojourn.crypto.sealed import DataKey
 from sojourn.errors import DefinitionError
 from tests.crypto.ring import make_ring
 
@@ -25,6 +28,7 @@ class Service:
     def __init__(self) -> None:
         self.opened = 0
         self.away = False
+        self.refuses = False
 
     async def wrap(self, secret: bytes, key_id: str) -> bytes:
         return aes_key_wrap(MASTER, secret)
@@ -32,6 +36,8 @@ class Service:
     async def unwrap(self, wrapped: bytes, key_id: str) -> bytes:
         if self.away:
             raise ConnectionError("the key service is away")
+        if self.refuses:
+            raise KeyRefusedError("deleted")
         self.opened += 1
         return aes_key_unwrap(MASTER, wrapped)
 
@@ -118,3 +124,91 @@ def test_a_mounted_secret_is_read_by_its_group(tmp_path, monkeypatch) -> None:
         path.chmod(mode)
         with pytest.raises(DefinitionError, match="chmod 600"):
             read_ring(path)
+
+
+async def test_a_key_that_its_service_does_not_open_refuses_no_message(tmp_path):
+    """While the service is away for one key, its payloads are attempted again; one that it refuses for good is lost."""
+    service = Service()
+    ring = KeyRing(tmp_path / "ring", service)
+    await ring.make_key()
+    codec = SealingCodec(ring)
+    converter = converter_with(codec)
+    old = await codec.encode([PLAIN])
+    await ring.make_key(rotate=True)
+    new = await codec.encode([PLAIN])
+    assert await converter.decode(new) == [1]
+    service.away = True
+    with pytest.raises(CodecFailedError, match=r"does not open key_\w+: ConnectionError"):
+        await converter.payload_codec.decode(old)
+    service.away, service.refuses = False, True
+    (lost,) = await converter.payload_codec.decode(old)
+    assert "is refused by the key service" in str(reason_of(lost))
+    ring._opened.clear()
+    with pytest.raises(CodecFailedError, match="refuses"):
+        await converter.encode([1])
+
+
+async def test_many_payloads_wait_for_one_answer_of_the_service(tmp_path, monkeypatch):
+    """A service is asked once at a time for each key, and not longer than its time."""
+    service = Service()
+    ring = KeyRing(tmp_path / "ring", service)
+    await ring.make_key()
+    codec, go = SealingCodec(ring), asyncio.Event()
+    unwrap = service.unwrap
+
+    async def wait(wrapped: bytes, key_id: str) -> bytes:
+        await go.wait()
+        return await unwrap(wrapped, key_id)
+
+    monkeypatch.setattr(service, "unwrap", wait)
+    waiting = [asyncio.create_task(codec.encode([PLAIN])) for _ in range(20)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    go.set()
+    await asyncio.gather(*waiting[1:])
+    assert service.opened == 1
+    ring._opened.clear()
+    go.clear()
+    monkeypatch.setattr(key_ring, "SERVICE_SECONDS", 0.01)
+    with pytest.raises(CodecFailedError, match="TimeoutError"):
+        await codec.encode([PLAIN])
+
+
+@pytest.mark.parametrize("secret", ["", "$RING_SECRET", "AAAA", b64encode(bytes(33)).decode()])
+async def test_a_secret_that_is_no_key_seals_nothing(tmp_path, secret):
+    """A secret that is empty, not Base64 or of another size is refused with the file, and not shown."""
+    path = tmp_path / "ring"
+    make_ring(path)
+    data = json.loads(path.read_text())
+    data["keys"][0]["secret"] = secret
+    path.write_text(json.dumps(data))
+    with pytest.raises(DefinitionError, match="is no file of") as raised:
+        SealingCodec(KeyRing(path))
+    assert not secret or secret not in str(raised.value)
+    with pytest.raises(DefinitionError, match="a key has 32"):
+        DataKey.new(bytes(31), "key_0123456789ab")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"keys": []}', '{"version": 2, "keys": []}', "", None])
+async def test_a_ring_that_loses_its_keys_refuses_no_message(tmp_path, text):
+    """A file that is changed into one without keys, or of another version, raises until it is whole again."""
+    path = tmp_path / "ring"
+    make_ring(path)
+    whole = path.read_text()
+    codec = converter_with(SealingCodec(KeyRing(path))).payload_codec
+    sealed = await codec.encode([PLAIN])
+    path.write_text(whole.replace('"version": 1', '"version": 2') if text is None else text)
+    for _ in range(2):
+        with pytest.raises(CodecFailedError):
+            await codec.decode(sealed)
+    path.write_text(whole)
+    assert await codec.decode(sealed) == [PLAIN]
+
+
+def test_a_link_to_a_ring_stays_one(tmp_path):
+    """What is erased by a link is erased from the file to which it leads."""
+    make_ring(tmp_path / "ring", "acme")
+    (tmp_path / "link").symlink_to(tmp_path / "ring")
+    (erased,) = erase_keys(tmp_path / "link", tenant="acme")
+    assert (tmp_path / "link").is_symlink()
+    assert [key.secret for key in read_ring(tmp_path / "ring") if key.key_id == erased.key_id] == [""]
