@@ -14,14 +14,14 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from sojourn.answers import Decision, WaitView, open_waits, parse_answer, submit
+from sojourn.answers import Decision, WaitRef, WaitView, open_waits, parse_answer, submit
 from sojourn.cli.arguments import find_last_message
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.follow import code_of, ends_turn
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.lines import MessageLines
-from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
+from sojourn.cli.screen.prompt import CHOICES, UNSEEN, begins_with_approval, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.screen.turn_lines import branches_of
 from sojourn.cli.screen.waits import call_lines
@@ -42,11 +42,14 @@ __all__ = ["TerminalChat"]
 _PAUSE = 2.0
 """Seconds until the events are read again, after the server was away."""
 
+_NO_WAIT = WaitRef("", "")
+"""What a line was begun for while no wait was open."""
+
 
 class _Line(NamedTuple):
     text: str
-    begun_for: str | None
-    """The key of the wait that was first when it was begun."""
+    begun_for: WaitRef | None
+    """The wait that was first when it was begun."""
 
 
 class _CtrlC(Exception):  # noqa: N818 - no error: a key
@@ -83,8 +86,10 @@ class TerminalChat:
         self._following: asyncio.Task[None] | None = None
         self._interrupting: asyncio.Task[None] | None = None
         self._lines: asyncio.Queue[_Line | None] = asyncio.Queue()
-        self._begun_for: str | None = None
-        """The key of the wait that was first when the line at the prompt was begun; empty if none was open."""
+        self._listed: list[str] = []
+        """Keys of the turns that `/branches` printed last, by whose numbers `/switch` chooses."""
+        self._begun_for: WaitRef | None = None
+        """The wait that was first when the line at the prompt was begun, with the call's arguments as they were."""
         self._is_over = asyncio.Event()
         self._code = OK
         self._commands: dict[str, tuple[Callable[[str], Awaitable[None]], str, str]] = {
@@ -93,7 +98,7 @@ class TerminalChat:
             "/edit": (self._edit, "TEXT", "other words for your last message, in another branch"),
             "/retry": (self._retry, "", "another answer to your last message"),
             "/withdraw": (self._withdraw, "", "take back your last message that waits"),
-            "/branches": (self._branches, "", "the branches of the conversation, numbered"),
+            "/branches": (self._branches, "", "the present branch and those beside it, numbered"),
             "/switch": (self._switch, "N", "go on from the end of a branch, by its number"),
             "/say": (self._send, "TEXT", "send a message while a question is open"),
             "/status": (self._status, "", "the agent's present state"),
@@ -211,16 +216,16 @@ class TerminalChat:
         if not buffer.text:
             self._begun_for = None
         elif self._begun_for is None:
-            self._begun_for = wait.key if wait else ""
+            self._begun_for = wait.ref if wait else _NO_WAIT
 
-    async def _take(self, line: str, begun_for: str | None = None) -> None:
+    async def _take(self, line: str, begun_for: WaitRef | None = None) -> None:
         word, _, rest = line.partition(" ")
         try:
             if line.startswith("/"):
                 known = self._commands.get(word)
                 await (known[0] if known else self._unknown)(rest.strip())
             elif line and (wait := self._view.bar.first_wait):
-                await self._answer(wait, line, is_meant=begun_for in (None, wait.key))
+                await self._answer(wait, line, is_meant=begun_for in (None, wait.ref))
             elif line:
                 await self._send(line)
         except SojournError as error:
@@ -245,7 +250,8 @@ class TerminalChat:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, wait: WaitView, line: str, *, is_meant: bool = True) -> None:
-        if wait.takes_messages and decision_in(line) is None and not is_full(line):
+        is_meant_to_approve = wait.on_message == "deny" and begins_with_approval(line)
+        if wait.takes_messages and not (decision_in(line) or is_full(line) or is_meant_to_approve):
             await self._send(line)  # the run answers it, or denies the call with it as the reason
             return
         if wait.call and decision_in(line) and not is_meant:
@@ -301,18 +307,25 @@ class TerminalChat:
 
     async def _branches(self, _rest: str) -> None:
         found = branches_of(await self._session.timeline())
+        self._listed = [branch.key for branch in found]
         print("\n".join(branch.line for branch in found) or "the conversation has one branch")
 
     async def _switch(self, number: str) -> None:
-        found = branches_of(await self._session.timeline())
-        if not (number.isdecimal() and 0 < int(number[:9]) <= len(found)):
+        # By the list that the user saw: another branch that began since may have the number now.
+        if not (number.isdecimal() and 0 < int(number[:9]) <= len(self._listed)):
             print("/switch N goes on from the end of a branch; /branches has the numbers")
-        elif (branch := found[int(number[:9]) - 1]).is_present:
+            return
+        timeline = await self._session.timeline()
+        key = self._listed[int(number[:9]) - 1]
+        turn = next((each for each in timeline.turns if each.key == key), None)
+        if turn is None:
+            print(f"branch {number} is too far back")
+        elif any(each is turn for each in timeline.path):
             print(f"the conversation is in branch {number}")
-        elif not branch.tip:
+        elif not (tip := timeline.tip(turn)):
             print(f"branch {number} has a turn under way")
         else:
-            await self._session.switch(branch.tip)
+            await self._session.switch(tip)
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.answers import WaitView, wait_view
+from sojourn.answers import WaitRef, WaitView, wait_view
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import usage_text
@@ -31,8 +31,8 @@ class ChatBar:
 
     def __init__(self, timelines: TimelineTree) -> None:
         self._timelines = timelines
-        self._answered: set[str] = set()
-        """Keys of waits whose answers were accepted; their events may not have come yet."""
+        self._answered: set[WaitRef] = set()
+        """Waits whose answers were accepted; their events may not have come yet."""
 
     @property
     def first_wait(self) -> WaitView | None:
@@ -68,11 +68,11 @@ class ChatBar:
 
     def forget(self, wait: WaitView) -> None:
         """Leave out a wait whose answer was accepted."""
-        self._answered.add(wait.key)
+        self._answered.add(wait.ref)
 
     def _waits(self, *, for_people: bool) -> list[WaitView]:
         views = [wait_view(each.wait, each.run_id) for each in self._timelines.open_waits.values()]
-        return [each for each in views if each.is_for_people is for_people and each.key not in self._answered]
+        return [each for each in views if each.is_for_people is for_people and each.ref not in self._answered]
 
 
 class ChatView:
@@ -88,8 +88,8 @@ class ChatView:
         """Ids of messages that were typed here, which are on the screen already."""
         self._recalled = 0
         """The version of the conversation up to which its events are not on the screen."""
-        self._whole: set[str] = set()
-        """Keys of approvals whose call was displayed whole."""
+        self._whole: set[WaitRef] = set()
+        """Approvals whose call was displayed whole, each with the arguments that it had."""
         self._notices: set[str] = set()
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
@@ -104,11 +104,11 @@ class ChatView:
         return list(self._timelines.top.queued.values())
 
     def is_whole(self, wait: WaitView) -> bool:
-        return wait.key in self._whole or call_lines(wait)[1].is_whole
+        return wait.ref in self._whole or call_lines(wait)[1].is_whole
 
     def show_whole(self, wait: WaitView) -> None:
         print("\n".join(call_lines(wait, whole=True)[0]))
-        self._whole.add(wait.key)
+        self._whole.add(wait.ref)
 
     def recall(self, event: Event) -> None:
         """Take a past event without showing it."""

@@ -15,6 +15,7 @@ __all__ = [
     "ask_approval",
     "ask_person",
     "ask_yes",
+    "begins_with_approval",
     "decision_in",
     "how_to_decide",
     "is_full",
@@ -70,6 +71,12 @@ def decision_in(line: str) -> Decision | None:
     if approved is None or (approved and reason):
         return None
     return Decision(approved, reason=reason.strip(), scope=scope)
+
+
+def begins_with_approval(line: str) -> bool:
+    """Return whether the first word of a line approves, as in `yes please`."""
+    decision = decision_in(line.strip().partition(" ")[0])
+    return decision is not None and decision.approved
 
 
 def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:

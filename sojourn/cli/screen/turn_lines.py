@@ -230,9 +230,8 @@ class Branch:
     """A turn beside which others began, and the line that offers it."""
 
     line: str
-    tip: str
-    """The event at which the branch ends, for `Session.switch`. Empty while its newest turn is under way."""
-    is_present: bool
+    key: str
+    """The key of the turn."""
 
 
 def branches_of(timeline: Timeline) -> list[Branch]:
@@ -241,11 +240,10 @@ def branches_of(timeline: Timeline) -> list[Branch]:
     found: list[Branch] = []
     for turns in timeline.alternatives:
         for turn in turns:
-            is_present = turn.key in present
-            sign = "*" if is_present else " "
+            sign = "*" if turn.key in present else " "
             line = f"{sign} {len(found) + 1}  {plain(turn.id)}  > {_text_of(turn)}"
             outcome = _became(turn)
-            found.append(Branch(f"{line}  {outcome}".rstrip(), timeline.tip(turn), is_present))
+            found.append(Branch(f"{line}  {outcome}".rstrip(), turn.key))
     return found
 
 

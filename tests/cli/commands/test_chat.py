@@ -21,6 +21,7 @@ from sojourn import (
     Toolset,
     Turn,
 )
+from sojourn.cli.chat import TerminalChat
 from sojourn.contracts import RunInput
 from tests.cli.proxy import Line
 from tests.programs.terminal import Terminal
@@ -402,6 +403,20 @@ async def test_the_last_message_is_answered_again(desk, command):
     await terminal.shows("no message of yours alone")
     terminal.type("\x04")
     await terminal.end()
+
+
+async def test_a_branch_is_switched_to_by_the_number_that_was_read(desk, capsys):
+    """Somebody begins another branch meanwhile, which would have the number in a new list."""
+    chat, session = TerminalChat(desk.session, "ana"), desk.session
+    await (await session.send("one", message_id="m1")).result()
+    await (await session.send("two", message_id="m2")).result()
+    await (await session.edit("m2", "three")).result()
+    await chat._take("/branches")
+    assert "  1  t2  > two" in capsys.readouterr().out
+    await session.switch((await session.timeline()).turns[0].end.event_id)
+    await (await session.edit("m1", "four")).result()
+    await chat._take("/switch 1")
+    assert [turn.messages[0].message.text for turn in (await session.timeline()).path] == ["one", "two"]
 
 
 @pytest.mark.usefixtures("processes")
