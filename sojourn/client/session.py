@@ -7,6 +7,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from itertools import dropwhile
 from typing import Any, NamedTuple, TypeGuard
 
 from temporalio.service import RPCError
@@ -45,7 +46,15 @@ from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 from sojourn.timeline import Timeline, UserMessage, UserTurn, is_run_end, is_turn_end
 
-__all__ = ["EditableMessage", "Session", "SessionTurn", "last_message", "message_to_edit", "opened_by"]
+__all__ = [
+    "EditableMessage",
+    "Session",
+    "SessionTurn",
+    "last_message",
+    "message_to_edit",
+    "new_refusal",
+    "opened_by",
+]
 
 MOST_ENTRIES = 1_000_000
 """Most entries of a conversation that are read to find its branches."""
@@ -118,9 +127,14 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
     return messages[0].message_id if is_own else None
 
 
-def _refusals(status: RunStatus) -> list[str]:
-    """Return the run's notes of branches that could not begin."""
-    return [note for note in status.notes if note.startswith(REFUSED)]
+def new_refusal(known: Sequence[str], notes: Sequence[str]) -> str:
+    """Return the run's last note since `known` of a branch that cannot begin, or an empty text.
+
+    A run keeps its last 20 notes, so an older refusal may be gone from them.
+    """
+    rest = iter(known)
+    added = [*dropwhile(lambda note: note in rest, notes)]
+    return next((note for note in reversed(added) if note.startswith(REFUSED)), "")
 
 
 class SessionTurn:
@@ -415,30 +429,37 @@ class Session:
         number = timeline.branches if branches is None else branches
         return SessionTurn(self.run, await self.run.branch(known.at, number, sent), self._kept)
 
-    async def switch(self, at: str) -> None:
+    async def switch(self, at: str, *, branches: int | None = None) -> None:
         """Go on from the end of another branch, so that the next message comes after it.
 
-        It has begun when this returns, unless no worker begins it within 30 s.
+        It has begun when this returns.
 
         Args:
             at: The event at which the newest turn of that branch ended, as `Timeline.tip` returns it.
+            branches: `Timeline.branches` as the caller has seen it, so that a request that is sent twice has one effect.
 
         Raises:
             AwaitClosed: The conversation has ended, or went on from another point meanwhile.
             InvalidInput: No turn ended at this event, or the conversation at that point cannot be read or is too large to go on
                 from. It stays in its present branch.
+            NoWorker: It has not begun within 30 s. It may begin later.
             SessionBusy: Another edit is under way.
         """
         timeline = await self.timeline()
         if not any(turn.end and turn.end.event_id == at for turn in timeline.turns):
             raise InvalidInput(f"no turn of {self.run.id} ended at the event {at[:80]!r}", run_id=self.run.id)
-        known = _refusals(await self.run.status())
-        accepted = await self.run.branch(at, timeline.branches)
-        looks = [asyncio.create_task(each) for each in (self._begun(accepted), self._refusal(len(known)))]
+        known = (await self.run.status()).notes
+        accepted = await self.run.branch(at, timeline.branches if branches is None else branches)
+        looks = [asyncio.create_task(each) for each in (self._begun(accepted), self._refusal(known))]
         try:
             done, _ = await asyncio.wait(looks, timeout=UNTIL_BEGUN, return_when=asyncio.FIRST_COMPLETED)
             if why := next((why for each in done if (why := each.result())), ""):
                 raise InvalidInput(f"{self.run.id} stays in its present branch: {why}", run_id=self.run.id)
+            if not done:
+                raise NoWorker(
+                    f"{self.run.id} has not gone on from {at} within {UNTIL_BEGUN:g} s; look at it again, it may later",
+                    run_id=self.run.id,
+                )
         finally:
             for each in looks:
                 each.cancel()
@@ -450,7 +471,7 @@ class Session:
                 if isinstance(event, ConversationBranchedEvent):
                     return
 
-    async def _refusal(self, known: int) -> str:
+    async def _refusal(self, known: Sequence[str]) -> str:
         """Wait until the run notes that a branch cannot begin, and return the note.
 
         The history may not say so before the run does something else.
@@ -458,9 +479,8 @@ class Session:
         while True:
             await asyncio.sleep(LOOK_PAUSE)
             with suppress(SojournError):
-                refusals = _refusals(await self.run.status())
-                if len(refusals) > known:
-                    return refusals[-1]
+                if why := new_refusal(known, (await self.run.status()).notes):
+                    return why
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:

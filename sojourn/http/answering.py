@@ -240,10 +240,10 @@ async def edit_message(
         )
 
 
-async def switch_branch(session: Session, at: str) -> None:
+async def switch_branch(session: Session, at: str, branches: int | None = None) -> None:
     """Go on in another branch, as `Session.switch`."""
     async with heavy_read():
-        await session.switch(at)
+        await session.switch(at, branches=branches)
 
 
 def is_same_message(delivery: Delivery, message: Message, *, may_have_context: bool = False) -> bool:

@@ -1,11 +1,12 @@
-"""What a timeline tells of the message that a person means by the last one."""
+"""What a conversation's timeline and notes tell of a request."""
 
 from datetime import UTC, datetime
 
 import pytest
 
 from sojourn import Message, events
-from sojourn.client.session import last_message
+from sojourn.client.session import last_message, new_refusal
+from sojourn.core.run.branches import branch_fault
 from sojourn.timeline import Timeline
 
 
@@ -56,3 +57,19 @@ def test_the_last_message_is_ones_own_and_none_waits_beside_it(steps: str, last:
                 by=by or None,
             )
     assert last_message(timeline, "ana") == last
+
+
+def test_a_refusal_is_noticed_among_the_last_20_notes():
+    """A new one has perhaps the words of one before, and an older one may be gone since."""
+    no, others = branch_fault(), [f"note {number}" for number in range(19)]
+    for known, added, is_new in [
+        ([], [no], True),
+        ([no], [], False),
+        ([no], ["a note"], False),
+        ([no], [no], True),
+        ([no, *others], [no], True),
+        ([no, *others], ["a note", no, "another"], True),
+        ([*others, no], [no], True),
+        ([no, *others], ["a note"], False),
+    ]:
+        assert bool(new_refusal(known, [*known, *added][-20:])) is is_new, (known, added)

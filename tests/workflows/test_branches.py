@@ -29,7 +29,7 @@ from sojourn import (
     data_converter,
 )
 from sojourn.client.session import SessionTurn
-from sojourn.errors import RunUnreadable, SessionBusy
+from sojourn.errors import NoWorker, RunUnreadable, SessionBusy
 from sojourn.events.one_run import fetch_histories, transcript_of
 from sojourn.storage import FolderStorage
 from workflows import history_budget
@@ -102,6 +102,8 @@ async def plan(turn) -> PlanResult:
             return PlanResult.calls(slow.call())
     if word == "remember":
         return PlanResult.final("remembered", memory={"said": rest})
+    if word == "noting":
+        return PlanResult.final("noted", notes=[f"note {number}" for number in range(19)])
     said = " / ".join(message.text for message in turn.messages if message.role == "user")
     if len(said) > 100_000:
         return PlanResult.final("long")
@@ -239,8 +241,32 @@ async def test_a_switch_to_a_point_that_cannot_be_used_says_so_at_once(client, m
             with pytest.raises(InvalidInput, match="stays in its present branch: branch refused: the conv"):
                 async with asyncio.timeout(10):
                     await session.switch(tip)
+            await said(session, "noting", uuid.uuid4().hex)  # a run keeps 20 notes: the refusal is the oldest
     await session.switch(tip)
     assert await said(session, "two", "m-2") == "one / two"
+
+
+async def test_a_switch_that_does_not_begin_in_time_is_not_told_as_done(client, monkeypatch):
+    """Its worker still reads the point; the switch takes effect later, and once."""
+    session = client.session("test.agent", uuid.uuid4().hex)
+    await said(session, "one", "m-1")
+    await edited(session, "m-1", "ONE")
+    timeline = await session.timeline()
+    first, fork_of = timeline.tip(timeline.turns[0]), branches.fork_of
+
+    async def find_late(*given, **more):
+        await release.wait()
+        return await fork_of(*given, **more)
+
+    monkeypatch.setattr(branches, "fork_of", find_late)
+    monkeypatch.setattr("sojourn.client.session.UNTIL_BEGUN", 0.2)
+    with pytest.raises(NoWorker, match="has not gone on from"):
+        await session.switch(first, branches=timeline.branches)
+    release.set()
+    later = await until(session, lambda now: now.branches > timeline.branches)
+    with pytest.raises(AwaitClosed):
+        await session.switch(first, branches=timeline.branches)
+    assert [turn.messages[0].message.text for turn in later.path] == ["one"]
 
 
 async def test_a_branch_that_is_left_ends_its_turn_and_its_waits(client):

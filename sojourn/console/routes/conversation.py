@@ -283,7 +283,7 @@ async def _do(
         "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
         "close": lambda: run.close(reason, by=by),
         "edit": lambda: _edit(visit, session, form),
-        "switch": lambda: switch_branch(session, form.text("at")),
+        "switch": lambda: switch_branch(session, form.text("at"), form.number("branches")),
         "withdraw": lambda: withdraw_message(run, visit.asking, form.text("message_id")),
     }
     if act := acts.get(form.text("do")):
