@@ -138,6 +138,8 @@ def _changed_wait(wait: Await, tool: AnyTool) -> Iterator[Finding]:
         yield from _other_than_shown(wait, tool, is_open=True)
     elif isinstance(wait, AwaitClarification) and wait.form and wait.checks_in_full:
         now = form_of(tool.spec, wait.missing_fields)
+        if now and "required" not in wait.form:
+            now.pop("required", None)  # forms of earlier versions had no such list
         if now is None or without_wording(now) != without_wording(wait.form):
             yield Finding(
                 "wait_changed",

@@ -8,10 +8,13 @@ import pytest
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
-from sojourn import data_converter
+from sojourn import AwaitClarification, data_converter
+from sojourn.core.awaits.form import form_of
 from sojourn.events.one_run import export_histories, fetch_histories
 from sojourn.replay import Replay, RunReport, files_in, runs_on_server, source_of_file, source_of_run
+from sojourn.replay.checking import check_against
 from sojourn.replay.determinism import WorkflowReplay
+from sojourn.replay.recording import Recording
 from sojourn.worker import shell
 from tests.replay import folding, scenarios
 from tests.replay.deploys import EDITS, shop
@@ -164,6 +167,25 @@ async def test_a_part_of_a_history_is_an_open_run(tmp_path, name, count, finding
     (report,) = await reports_of(scenarios.make_app(), [source_of_file(tmp_path / "run.json")])
     assert [(each.kind, each.is_problem) for each in report.findings] == findings
     assert report.is_open
+
+
+def test_a_question_from_before_forms_had_required_fields_is_no_changed_schema():
+    """The list is no part of what the person was asked then. A field of another type is one."""
+    app = shop()
+    spec = app.tools_of("shop.question")["shop.wiping.look"].spec
+    form = form_of(spec, ["disk"])
+    assert form["required"] == ["disk"]
+
+    def findings(now, form) -> list[str]:
+        asked = {"restrict_to_tool": "shop.wiping.look", "missing_fields": ["disk"], "checks_in_full": True}
+        question = AwaitClarification(id="q", question="Which disk?", form=form, **asked)
+        run = Recording("r", "e", agent_id="shop.question", is_open=True, waits=[question])
+        return [each.kind for each in check_against(now, run)]
+
+    earlier = {name: value for name, value in form.items() if name != "required"}
+    assert (findings(app, form), findings(app, earlier)) == ([], [])
+    assert findings(app, {**form, "required": []}) == ["wait_changed"]
+    assert findings(shop("form_changed"), earlier) == ["wait_changed"]
 
 
 async def test_a_run_of_the_server_is_replayed(serve):
