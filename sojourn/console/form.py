@@ -109,6 +109,9 @@ def part_of(file: File | Upload) -> Part:
 MAX_FIELDS = 1_000
 """Most fields of a form."""
 
+_ONCE = ("await_id", "branches", "made", "message_id")
+"""Fields by which a run, or the service, knows a form that was sent before."""
+
 
 class Form:
     def __init__(self, fields: dict[str, list[str]], refusal: Problem | None = None) -> None:
@@ -130,6 +133,14 @@ class Form:
 
     def texts(self, name: str) -> list[str]:
         return [each.replace("\r\n", "\n") for each in self._fields.get(name, [])]
+
+    @property
+    def has_one_effect(self) -> bool:
+        """Whether it may be sent twice, and from a page that shows only its message.
+
+        An approval has one effect too, but a person approves only a call in view.
+        """
+        return "digest" not in self._fields and any(name in self._fields for name in _ONCE)
 
     def names(self) -> list[str]:
         return list(self._fields)

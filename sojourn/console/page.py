@@ -315,6 +315,9 @@ _THEN = {
 }
 """What to do next on a page, by the code of a problem whose `then` names a path of the API."""
 
+_LOOK_FIRST = "It restarts. What you sent may have been accepted before: look at the run first, and go back to send it again if it was not."
+"""What to do next after a form that may have a second effect."""
+
 
 def problem_page(
     problem: Problem,
@@ -322,7 +325,7 @@ def problem_page(
     asking: Principal | None,
     *,
     is_part: bool = False,
-    again: Sequence[tuple[str, str]] = (),
+    form: Form | None = None,
 ) -> Response:
     """Return the response for a problem, with what to do next.
 
@@ -334,9 +337,10 @@ def problem_page(
         links: The console's links.
         asking: Who asked, if that is known.
         is_part: Whether a script asks.
-        again: The fields that the visitor sent, with their ids. The page has a button that sends them again.
+        form: What the visitor sent before the process stopped. If it has one effect, the page has a button that sends it again.
     """
-    problem.then = _THEN.get(problem.code, problem.then)
+    again = form.pairs() if form and form.has_one_effect else []
+    problem.then = _LOOK_FIRST if form and not again else _THEN.get(problem.code, problem.then)
     title = HTTPStatus(problem.status).phrase
     name = "problem_notice.html" if is_part else "problem.html"
     html = render(

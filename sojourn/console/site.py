@@ -132,8 +132,7 @@ class ConsoleSite:
             return RedirectResponse(links("/sign-in", next=here if here not in ("", "/") else ""), 303)
         asking = principal_of(scope)
         form = kept_form(request) if problem.code == "service_stops" else None
-        is_part, again = "hx-request" in request.headers, form.pairs() if form else []
-        return problem_page(problem, links, asking, is_part=is_part, again=again)
+        return problem_page(problem, links, asking, is_part="hx-request" in request.headers, form=form)
 
 
 _OPEN = ("static", "sign-in", "sign-out")
