@@ -16,6 +16,7 @@ from sojourn.errors import InvalidInput, RunAlreadyExists, RunNotFound, SojournE
 
 __all__ = [
     "ACTIONS",
+    "MOST_FORKS",
     "BulkAction",
     "BulkResult",
     "Retried",
@@ -37,6 +38,9 @@ ACTIONS: Mapping[BulkAction, str] = {
 
 AT_ONCE = 8
 """Most runs that are changed at the same time."""
+
+MOST_FORKS = 20
+"""Most forks of a run, the newest ones, among which a retry of it is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +101,30 @@ async def each_status(client: Client, run_ids: Sequence[str]) -> dict[str, str]:
 async def retry_once(
     run: Run,
     *,
-    find: Callable[[datetime | None], Awaitable[str]],
+    find: Callable[[datetime | None], Awaitable[Sequence[str]]],
     fork: Callable[[str], Awaitable[Run]],
 ) -> Retried:
-    """Continue a run in a new one, or return the one that continues it.
+    """Continue a run in a new one, or return the retry that continues it.
+
+    Any fork from the run's end that changes nothing is a retry of it, as `Client.retry` starts one. A fork from an earlier
+    event, or with a change, is none.
 
     The id of the new run is derived from the run and its end, so that two operators never start two, even before a list
     has the first.
 
     Args:
         run: The run.
-        find: Returns the id of a fork that started at a moment or later, or an empty text.
+        find: Returns the ids of forks that started at a moment or later, at most `MOST_FORKS`.
         fork: Forks the run under an id. Raises RunAlreadyExists.
 
     Raises:
         RunAlreadyExists: Another run has the id.
     """
     origin = await run.status()
-    if found := await find(origin.closed_at):
-        return Retried(found, already=True)
     new_id = fork_id(origin, "retry", run.id, str(origin.closed_at))
+    for found in await find(origin.closed_at):
+        if found == new_id or await _is_retry(Run(run.client, found)):
+            return Retried(found, already=True)
     try:
         return Retried((await fork(new_id)).id)
     except RunAlreadyExists:
@@ -124,6 +132,11 @@ async def retry_once(
         if there.forked_from is None or there.forked_from.run_id != run.id:
             raise
         return Retried(new_id, already=True)
+
+
+async def _is_retry(fork: Run) -> bool:
+    origin = (await fork.status()).forked_from
+    return origin is not None and not (origin.at or origin.changes)
 
 
 async def act_on_each(

@@ -128,7 +128,7 @@ def last_message(timeline: Timeline, by: str | None) -> str | None:
 
 
 def new_refusal(known: Sequence[str], notes: Sequence[str]) -> str:
-    """Return the run's last note since `known` of a branch that cannot begin, or an empty text.
+    """Return the run's last note of a refused branch since `known`, or an empty text.
 
     A run keeps its last 20 notes, so an older refusal may be gone from them.
     """

@@ -110,7 +110,7 @@ MAX_FIELDS = 1_000
 """Most fields of a form."""
 
 _ONCE = ("await_id", "branches", "made", "message_id")
-"""Fields by which a run, or the service, knows a form that was sent before."""
+"""Fields with ids from which a run, or the service, knows a form that was sent before."""
 
 
 class Form:

@@ -22,7 +22,7 @@ async def act_on_runs(
     """Cancel or retry runs, and return the result of each in their order.
 
     A run that the principal may not see is as one that does not exist. One that has another status is left as it is. A run
-    that was forked since it ended is not retried again.
+    that was retried since it ended is not retried again.
 
     Raises:
         MissingRole: The principal is no operator.

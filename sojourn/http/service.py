@@ -14,7 +14,7 @@ from temporalio.client import WorkflowExecutionDescription
 
 from sojourn.attachments import MAX_ORIGINS, attachments_in, is_schedule, runs_read_by
 from sojourn.authoring.app import App
-from sojourn.client.bulk import Retried, retry_once
+from sojourn.client.bulk import MOST_FORKS, Retried, retry_once
 from sojourn.client.client import Client
 from sojourn.client.forking import MISSING, ForkReview, fork_id
 from sojourn.client.listing import Selection, describe_run
@@ -201,9 +201,9 @@ class Service(Backend):
     async def retry_once(self, asking: Principal, run: Run) -> Retried:
         """Continue a run, as `sojourn.client.bulk.retry_once` does."""
 
-        async def find(since: datetime | None) -> str:
-            forks = await self.runs(asking, Selection(fork_of=run.id, since=since), most=1)
-            return forks.runs[0].run_id if forks.runs else ""
+        async def find(since: datetime | None) -> list[str]:
+            forks = await self.runs(asking, Selection(fork_of=run.id, since=since), most=MOST_FORKS)
+            return [fork.run_id for fork in forks.runs]
 
         async def fork(new_id: str) -> Run:
             return await self.client.fork(

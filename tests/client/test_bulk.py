@@ -36,7 +36,7 @@ async def test_a_retry_has_the_same_id_whoever_asks(serve, status_when, kind):
 
     async def retry(run, origin):
         async def find(_):
-            return ""
+            return []
 
         async def fork(new_id):
             return await client.fork(origin.id, new_run_id=new_id)

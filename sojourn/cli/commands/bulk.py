@@ -105,12 +105,12 @@ async def _preview(client: "Client", action: "BulkAction", run_ids: list[str], *
 async def _act(
     client: "Client", action: "BulkAction", run_ids: list[str], why: str, who: str | None, *, as_json: bool
 ) -> int:
-    from sojourn.client.bulk import act_on_each, retry_once, status_of
+    from sojourn.client.bulk import MOST_FORKS, act_on_each, retry_once, status_of
 
     async def retry(run: "Run") -> "Retried":
-        async def find(since: "datetime | None") -> str:
-            forks = [fork.run_id async for fork in client.list_runs(fork_of=run.id, since=since, limit=1)]
-            return forks[0] if forks else ""
+        async def find(since: "datetime | None") -> list[str]:
+            forks = client.list_runs(fork_of=run.id, since=since, limit=MOST_FORKS)
+            return [fork.run_id async for fork in forks]
 
         async def fork(new_id: str) -> "Run":
             return await client.fork(run.id, by=who, new_run_id=new_id)

@@ -177,6 +177,8 @@ def retry(
 ) -> int:
     """Continue a failed run in a new run, from the last point before the failure, and follow it.
 
+    Each time it starts another run; sojourn bulk retry starts none if a retry continues the run already.
+
     \b
     sojourn retry RUN
     sojourn retry RUN --now

@@ -67,7 +67,7 @@ class ActionOutcomes(BaseModel):
 async def act_on_several(body: ActionsBody, asking: Asking, service: Serving) -> Response:
     """Act on up to 100 runs, each by itself: one that is left as it is stops no other.
 
-    It can be sent again: a run that was forked since it ended is not retried again.
+    It can be sent again: a run that was retried since it ended is not retried again.
     """
     run_ids = list(dict.fromkeys(body.run_ids))
     results = await act_on_runs(service, asking, body.action, run_ids, reason=body.reason)

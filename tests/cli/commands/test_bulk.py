@@ -49,8 +49,8 @@ async def test_runs_are_retried_once_and_others_left_alone(served, until, runs):
     assert await forks() == [retried["new_run_id"]]
 
 
-async def test_a_fork_from_before_the_end_is_no_retry_and_two_at_once_start_one(served, until, tmp_path):
-    """Only forks since the end continue a run, and the id of the new run depends on nothing else, so that no list is needed."""
+async def test_other_forks_are_no_retries_and_two_at_once_start_one(served, until, tmp_path):
+    """Neither one from before the end nor one with a change. The id of the new run depends on nothing else, so that no list is needed."""
     run = await served.waiting("ask")
     earlier = await served.client.fork(run.id)
     await run.cancel()
@@ -59,14 +59,20 @@ async def test_a_fork_from_before_the_end_is_no_retry_and_two_at_once_start_one(
     async def forks() -> list[str]:
         return [fork.run_id async for fork in served.client.list_runs(fork_of=run.id)]
 
-    assert await until(forks) == [earlier.id]
+    changed = await served.client.fork(run.id, answer="something else")
+
+    async def are_listed() -> bool:
+        return len(await forks()) == 2
+
+    await until(are_listed)
     path = tmp_path / "runs.jsonl"
     path.write_text(run.id)
     done = await asyncio.gather(
         *(served.sojourn("bulk", "retry", str(path), "--yes", "--json") for _ in range(2))
     )
     (first,), (second,) = (each.objects for each in done)
-    assert first["new_run_id"] == second["new_run_id"] != earlier.id
+    assert first["new_run_id"] == second["new_run_id"]
+    assert first["new_run_id"] not in (changed.id, earlier.id)
     assert sorted(each.get("already", False) for each in (first, second)) == [False, True]
 
 
