@@ -6,15 +6,15 @@ from rich.text import Text
 from sojourn.answers import WaitRef, WaitView, wait_view
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
-from sojourn.cli.screen.lines import usage_text
+from sojourn.cli.screen.lines import lines_of, usage_text
 from sojourn.cli.screen.prompt import how_to_decide
 from sojourn.cli.screen.run_trees import INDENT, MOST_ENTRIES
 from sojourn.cli.screen.text import Line, draft_lines, plain, shell_word
 from sojourn.cli.screen.turn_lines import accepted_lines, opening_line
 from sojourn.cli.screen.view import change_lines
-from sojourn.cli.screen.waits import call_lines
+from sojourn.cli.screen.waits import call_lines, texts_of
 from sojourn.cli.waits import answer_lines
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import ApprovalGivenEvent, Event
 from sojourn.timeline import Call, End, EntryChange, Timeline, TimelineTree, UserMessage, UserTurn, WaitEntry
 
 __all__ = ["ChatBar", "ChatView"]
@@ -125,6 +125,8 @@ class ChatView:
         pad = INDENT * self._timelines.depth(run.run_id)
         for change in changes:
             self._print(self._lines_of(change, run), pad)
+        if isinstance(event, ApprovalGivenEvent) and event.await_id in run.open_waits:
+            self._print(self._approval_lines(event), pad)
 
     def _print(self, lines: list[Line], pad: str = "") -> None:
         for line in lines:
@@ -142,6 +144,12 @@ class ChatView:
                 return [*lines, Line(self._how(wait_view(entry.wait, run.run_id)), "dim")]
             case _:
                 return lines
+
+    def _approval_lines(self, event: ApprovalGivenEvent) -> list[Line]:
+        """Return one of several approvals, and the call again if it was edited."""
+        wait = wait_view(event.confirmation, event.run_id)
+        call = [] if event.edited_arguments is None else texts_of(wait).lines(wait, False)
+        return [*lines_of(event), *call, Line(self._how(wait), "dim")]
 
     def _opening(self, turn: UserTurn) -> list[Line]:
         lines = [

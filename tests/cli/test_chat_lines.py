@@ -37,9 +37,12 @@ async def test_a_yes_counts_for_the_arguments_that_were_shown(chat, capsys):
     await chat._take("f")
     assert chat._view.is_whole(chat._view.bar.first_wait)
     chat._begin_line(Buffer(document=Document("y")))
-    edited = event("approval_given", await_id="c", confirmation=call("y" * 400, "d2"), by="bo")
-    chat._view.show(edited)
+    edited = {"confirmation": call("y" * 400, "d2"), "edited_arguments": {"note": "y" * 400}}
     capsys.readouterr()
+    chat._view.show(event("approval_given", await_id="c", by="bo", **edited))
+    shown = capsys.readouterr().out
+    assert "! approved with changes by bo" in shown
+    assert 'note = "yyy' in shown
     await chat._take("y", chat._begun_for)
     assert "another call waits now, and nothing was decided" in capsys.readouterr().out
     await chat._take("y")
