@@ -211,7 +211,10 @@ class Attachments:
                 f"{name}: files of type {kind} are not accepted, but {', '.join(self.limits.media_types)}"
             )
         context_id, tenant = run_id or UPLOADS, principal.tenant if principal else ""
-        codec = codec_for(self._client.data_converter, self._client.namespace, context_id, tenant=tenant)
+        said = (
+            tenant if tenant or not run_id else None
+        )  # a run may have a tenant that the caller does not name
+        codec = codec_for(self._client.data_converter, self._client.namespace, context_id, tenant=said)
         target = self._target(context_id)
         digest, size, claims = hashlib.sha256(), 0, list[dict[str, str]]()
         async with held_open(self._driver) as driver:

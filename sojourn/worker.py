@@ -27,6 +27,7 @@ from sojourn import search_attributes
 from sojourn.connection import settings
 from sojourn.connection.announcements import AnnouncedWorker, Announcement, has_poller
 from sojourn.connection.connect import connect
+from sojourn.connection.tenants import look_up_tenants
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
@@ -169,6 +170,7 @@ class Worker:
         end_quietly()
         lead_to_logging()
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
+        look_up_tenants(temporal)
         definitions = shell(app)
         self._app = app
         named = settings.task_queue(task_queue or getattr(client, "task_queue", None))

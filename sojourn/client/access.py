@@ -6,14 +6,12 @@ import itertools
 import time
 from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import temporalio.client
 from pydantic_core import from_json
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.attachments import (
     Attachments,
@@ -21,16 +19,15 @@ from sojourn.attachments import (
     part_of,
     with_files_stored,
 )
-from sojourn.client.conversation_id import tenant_of
 from sojourn.connection import settings
 from sojourn.connection.announcements import AnnouncedWorker, find_queues, has_poller, read_workers
 from sojourn.connection.connect import nearby_storage
+from sojourn.connection.tenants import look_up_tenants
 from sojourn.contracts.attachment import AttachmentLimits, AttachmentRecord
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
-from sojourn.converter.codec import use_tenant_lookup
 from sojourn.errors import ArtifactNotFound, InvalidInput, NoWorker
 from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
@@ -211,16 +208,6 @@ async def whole_artifact(
     return artifact.model_copy(update={"data": from_json(data)})
 
 
-async def _tenant_of_run(temporal: temporalio.client.Client, run_id: str) -> str | None:
-    """Return the tenant of a run, or None if there is no such run."""
-    try:
-        return await tenant_of(await temporal.get_workflow_handle(run_id).describe())
-    except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
-            raise
-        return None
-
-
 class Access:
     """A Temporal client, with the task queue, storage and live transport of runs.
 
@@ -237,7 +224,7 @@ class Access:
         attachment_limits: AttachmentLimits | None = None,
     ) -> None:
         end_quietly()
-        use_tenant_lookup(temporal.data_converter, partial(_tenant_of_run, temporal))
+        look_up_tenants(temporal)
         self.attachment_limits = attachment_limits or AttachmentLimits()
         self.temporal = temporal
         self.storage = storage or nearby_storage(temporal.service_client.config.target_host)

@@ -34,7 +34,14 @@ from sojourn.client.forking import (
 )
 from sojourn.client.listing import Selection, find_runs, with_labels
 from sojourn.client.run import Run
-from sojourn.client.schedule import Schedule, create_schedule, list_schedules, spec_of, template_of
+from sojourn.client.schedule import (
+    Schedule,
+    client_of_schedule,
+    create_schedule,
+    list_schedules,
+    spec_of,
+    template_of,
+)
 from sojourn.client.session import Session
 from sojourn.client.start import RUN_ID_RULE, as_messages, generate_id, start_workflow, validate_input
 from sojourn.connection import settings
@@ -46,7 +53,6 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.converter.codec import admit_run
 from sojourn.errors import (
     InvalidInput,
     NotApprover,
@@ -517,7 +523,7 @@ class Client(Access):
         schedule_id = schedule_id or generate_id(agent_id, tenant)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
-        await admit_run(self.temporal.data_converter, schedule_id, tenant)
+        temporal = client_of_schedule(self.temporal, schedule_id, tenant)
         owner = (
             conversation_id(agent_id, session_id, tenant) if session_id else owner_of_schedule(schedule_id)
         )
@@ -537,7 +543,7 @@ class Client(Access):
                 raise NoWorker(no_worker(queue))
         except RPCError as error:
             raise translate_error(error, None) from error
-        return await create_schedule(self.temporal, schedule_id, sends, spec, queue, note=note)
+        return await create_schedule(temporal, schedule_id, sends, spec, queue, note=note)
 
     def get_schedule(self, schedule_id: str) -> "Schedule":
         """Return a handle of the schedule with this id, without a request."""

@@ -1,4 +1,4 @@
-"""The run id of a conversation, and the tenant that a run belongs to.
+"""The run id of a conversation, and who may see a run.
 
 Neither an agent id nor a plain name of a tenant has a colon. So two tenants never share a conversation, however they name their
 sessions. If a session id cannot be part of a run id, the run id has a marked digest of it. The same is true of a session id that
@@ -15,14 +15,13 @@ from sojourn.contracts import wire_names
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.tenant_ids import tenant_part
 from sojourn.errors import RunUnreadable
-from sojourn.search_attributes import TENANT, VISIBLE_TO
+from sojourn.search_attributes import VISIBLE_TO
 
 __all__ = [
     "conversation_id",
     "conversation_prefix",
     "is_conversation",
     "is_session_digest",
-    "tenant_of",
     "tenant_prefix",
     "viewers_of",
 ]
@@ -80,17 +79,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-async def tenant_of(found: WorkflowExecution) -> str:
-    """Return the tenant of the principal that asked for a run, or an empty text."""
-    listed = found.typed_search_attributes.get(TENANT)
-    if listed is not None:
-        return listed
-    try:
-        return await found.memo_value(wire_names.TENANT, "", type_hint=str)
-    except Exception as error:  # a memo is untrusted, and a codec may raise anything
-        raise RunUnreadable(f"the tenant of run {found.id} cannot be read here", run_id=found.id) from error
-
-
 async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
     """Return the marks of the viewers of a run. Empty if the run names none."""
     listed = found.typed_search_attributes.get(VISIBLE_TO)
@@ -98,5 +86,5 @@ async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
         return listed
     try:
         return await found.memo_value(wire_names.VISIBLE_TO, list[str](), type_hint=list[str])
-    except Exception as error:  # as above
+    except Exception as error:  # a memo is untrusted, and a codec may raise anything
         raise RunUnreadable(f"who may see run {found.id} cannot be read here", run_id=found.id) from error

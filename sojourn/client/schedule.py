@@ -29,7 +29,7 @@ from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.converter.codec import UnreadableError
+from sojourn.converter.codec import UnreadableError, converter_of_schedule
 from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.run_input import messages_fault, summarize
@@ -37,7 +37,7 @@ from sojourn.core.run.scheduled_time import fill_longest, format_fault, has_sche
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
 from sojourn.values.text import clip, count_noun
 
-__all__ = ["Schedule", "create_schedule", "list_schedules", "spec_of", "template_of"]
+__all__ = ["Schedule", "client_of_schedule", "create_schedule", "list_schedules", "spec_of", "template_of"]
 
 CATCH_UP = timedelta(hours=1)
 """How late a schedule may still act if the server was down at its time."""
@@ -161,6 +161,23 @@ def _message_of(run: RunInput, by: str | None) -> ScheduledMessage:
         principal=run.principal,
         time_zone=run.time_zone,
     )
+
+
+def client_of_schedule(
+    temporal: temporalio.client.Client, schedule_id: str, tenant: str
+) -> temporalio.client.Client:
+    """Return the client that creates a schedule, and encrypts for its runs.
+
+    Raises:
+        InvalidInput: The keys of the tenant were erased, or the id says another tenant.
+    """
+    converter = converter_of_schedule(temporal.data_converter, schedule_id, tenant)
+    if converter is temporal.data_converter:
+        return temporal
+    config = temporal.config(active_config=True)
+    config["data_converter"] = converter
+    config["plugins"] = []  # the configuration has their changes already
+    return temporalio.client.Client(**config)
 
 
 async def create_schedule(

@@ -5,6 +5,7 @@ them read. An erased key stays in the file without its secret, so that a reader 
 replacement of the file while its lock is held.
 """
 
+import glob
 import os
 import secrets
 import stat
@@ -180,5 +181,7 @@ def _change(
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
     path = path.resolve()  # a link stays one, and its target loses what is erased
     with locked(path):
+        for left in path.parent.glob(f".{glob.escape(path.name)}-" + "[a-z0-9_]" * 8):
+            left.unlink(missing_ok=True)  # a killed command left the file that would have replaced this one
         keys = change(read_ring(path) if path.exists() or not is_new else [])
         replace_private(path, _Ring(keys=keys).model_dump_json(exclude_none=True, indent=2) + "\n")

@@ -69,12 +69,12 @@ class StoredContext(WorkflowSerializationContext):
     Forks read it too, and find in the data whose it is.
     """
 
-    tenant: str = ""
-    """The tenant, if it is known and there may be no run yet."""
+    tenant: str | None = None
+    """The tenant, empty for none, or None if the run says it. There may be no run yet."""
 
 
 def codec_for(
-    converter: DataConverter, namespace: str, run_id: str, *, tenant: str = ""
+    converter: DataConverter, namespace: str, run_id: str, *, tenant: str | None = None
 ) -> PayloadCodec | None:
     """Return the codec that encrypts a run's stored data, or None."""
     context = StoredContext(namespace=namespace, workflow_id=run_id, tenant=tenant)

@@ -25,7 +25,8 @@ from sojourn import (
     Toolset,
     search_attributes,
 )
-from sojourn.client.conversation_id import conversation_id, is_conversation, tenant_of
+from sojourn.client.conversation_id import conversation_id, is_conversation
+from sojourn.connection.tenants import tenant_of
 from sojourn.contracts import RunInput
 from sojourn.contracts.ids import RUN_ID
 from sojourn.errors import RunUnreadable

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.converter import ActivitySerializationContext, WorkflowSerializationContext
+from temporalio.exceptions import ApplicationError
 
 from sojourn.connection.connect import converter_with
 from sojourn.connection.rpc_errors import unreadable
@@ -18,6 +20,7 @@ from sojourn.converter.codec import (
     UnreadableError,
     admit_run,
     codec_of_tenant,
+    converter_of_schedule,
     forget_run,
     reason_of,
 )
@@ -53,15 +56,15 @@ async def unseal(codec, payload: Payload, run_id: str = "") -> Payload:
 
 
 async def test_a_payload_opens_for_its_run_only(tmp_path):
-    """What was sealed for a run opens in its activities, its scheduled start and without a context, and in no other run."""
+    """What was sealed for a run opens in its activities and without a context, and in no other run."""
     codec = SealingCodec(make_ring(tmp_path / "ring"))
     sealed = await seal(codec, "daily")
     assert sealed.metadata["encoding"] == ENCODING
     assert b"secret" not in sealed.SerializeToString()
-    for run_id in ("", "daily", "daily-2026-11-27T08:00:00Z"):
+    for run_id in ("", "daily"):
         assert await unseal(codec, sealed, run_id) == PLAIN
     assert (await codec.with_context(activity("daily")).decode([sealed])) == [PLAIN]
-    for other in ("daily2", "daily/call", "daily-2026"):
+    for other in ("daily2", "daily/call", "daily-2026", "daily-2026-11-27T08:00:00Z"):
         assert reason_of(await unseal(codec, sealed, other)) == "it was written for another run"
     stored = codec_for(converter_with(codec), "default", "fork")
     assert stored is not None
@@ -337,3 +340,71 @@ async def test_a_start_that_fails_teaches_nothing(tmp_path):
     runs.clear()
     await admit_run(converter, "order-17", "other")
     assert key_id_of(await seal(codec, "order-17")) == own["other"]
+
+
+async def test_what_a_schedule_sends_opens_in_its_runs_only(tmp_path):
+    """A schedule seals with its tenant's key, whatever its id, for runs with its id and a time, which learn the tenant."""
+    path = tmp_path / "ring"
+    ring = make_ring(path, "acme", "other")
+    converter = converter_with(SealingCodec(ring))
+    made = converter_of_schedule(converter, "daily", "acme").with_context(context("daily"))
+    (sealed,) = await made.payload_codec.encode([PLAIN])
+    assert key_id_of(sealed) == ring.all_keys()[1].key_id
+    worker, scheduled = SealingCodec(KeyRing(path)), "daily-2026-11-27T08:00:00Z"
+    assert await unseal(worker, sealed) == await unseal(worker, sealed, scheduled) == PLAIN
+    assert key_id_of(await seal(worker, scheduled)) == key_id_of(sealed)
+    for other in ("daily", "daily2-2026-11-27T08:00:00Z", "daily-1"):
+        assert reason_of(await unseal(worker, sealed, other)) == "it was written for another run"
+    with pytest.raises(InvalidInput, match="choose an id"):
+        converter_of_schedule(converter, "other=daily", "acme")
+    erase_keys(path, tenant="acme")
+    with pytest.raises(InvalidInput, match="keyring create"):
+        converter_of_schedule(converter, "daily", "acme")
+
+
+async def test_a_run_without_a_key_can_end(tmp_path):
+    """A failure of an erased tenant's run is sealed with the shared key, without its text, and nothing else is."""
+    path = tmp_path / "ring"
+    converter = converter_with(SealingCodec(make_ring(path, "acme"))).with_context(context("acme=1"))
+    erase_keys(path, tenant="acme")
+    failure = Failure()
+    error = ApplicationError("the secret", type="InvalidInput", non_retryable=True)
+    await converter.encode_failure(error, failure)
+    assert b"secret" not in failure.SerializeToString()
+    found = await converter.decode_failure(failure)
+    assert isinstance(found, ApplicationError)
+    assert (found.type, found.message) == (
+        "InvalidInput",
+        "the keys of the tenant were erased, and so is this error",
+    )
+    with pytest.raises(CodecFailedError, match="keyring create --tenant acme"):
+        await converter.encode_failure(ApplicationError("the secret", "a detail"), Failure())
+
+
+async def test_a_note_names_no_other_tenant(tmp_path):
+    """Who sends to a run what an erased key of another tenant sealed does not learn the tenant."""
+    path = tmp_path / "ring"
+    codec = SealingCodec(make_ring(path, "acme"))
+    sealed = await seal(codec, "acme=1")
+    erase_keys(path, tenant="acme")
+    for run_id, is_named in (("acme=1", True), ("", True), ("other=1", False), ("run", False)):
+        reason = str(reason_of(await unseal(codec, sealed, run_id)))
+        assert reason.startswith(f"its key {key_id_of(sealed)}")
+        assert ("acme" in reason) == is_named
+
+
+async def test_only_a_stored_file_of_nobody_known_is_looked_up(tmp_path):
+    """Whose data is known to have no tenant is not asked for; without a word of the tenant the run says it."""
+    codec, asked = SealingCodec(make_ring(tmp_path / "ring", "acme")), list[str]()
+
+    async def lookup(run_id: str) -> str | None:
+        asked.append(run_id)
+        return "acme"
+
+    codec.use_lookup(lookup)
+    for tenant in ("", "acme", None):
+        stored = codec_for(converter_with(codec), "default", "uploads", tenant=tenant)
+        assert stored is not None
+        (sealed,) = await stored.encode([PLAIN])
+        assert (key_id_of(sealed) == codec.ring.all_keys()[0].key_id) == (tenant == "")
+    assert asked == ["uploads"]

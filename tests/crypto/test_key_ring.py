@@ -212,3 +212,17 @@ def test_a_link_to_a_ring_stays_one(tmp_path):
     (erased,) = erase_keys(tmp_path / "link", tenant="acme")
     assert (tmp_path / "link").is_symlink()
     assert [key.secret for key in read_ring(tmp_path / "ring") if key.key_id == erased.key_id] == [""]
+
+
+def test_what_a_killed_command_left_is_removed(tmp_path):
+    """The next change removes the file with keys that a command wrote and did not put in place, and no other file."""
+    make_ring(tmp_path / "ring", "acme")
+    for name in (".ring-ab12_xyz", ".ring-other", ".rings-ab12_xyz"):
+        (tmp_path / name).write_text("")
+    erase_keys(tmp_path / "ring", tenant="acme")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "ring",
+        ".ring.lock",
+        ".ring-other",
+        ".rings-ab12_xyz",
+    }

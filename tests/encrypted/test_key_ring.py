@@ -1,6 +1,8 @@
 """Runs that a key ring encrypts: by tenant, through rotations, and after a key was erased or lost."""
 
 import asyncio
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from pydantic import BaseModel
@@ -24,7 +26,7 @@ from sojourn import (
 from sojourn.crypto import KeyRing, SealingCodec
 from sojourn.crypto.ring_file import erase_keys
 from sojourn.crypto.sealed import ENCODING
-from sojourn.errors import InvalidInput, RunUnreadable
+from sojourn.errors import InvalidInput, RunFailed, RunUnreadable
 from sojourn.storage import FolderStorage
 from tests.crypto.ring import make_ring, rotate
 
@@ -165,7 +167,14 @@ async def test_runs_go_on_through_rotations(serve, status_when, traces, tmp_path
         ]
 
 
-async def test_an_erased_tenant_is_gone_and_the_others_go_on(serve, status_when, tmp_path):
+async def last_run(schedule, before: str = "") -> str | None:
+    """The id of the run that a schedule started last, after another one."""
+    found = await schedule._handle.describe()
+    ids = [each.action.workflow_id for each in found.info.recent_actions]
+    return ids[-1] if ids and ids[-1] != before else None
+
+
+async def test_an_erased_tenant_is_gone_and_the_others_go_on(serve, status_when, until, tmp_path):
     """After its key was erased, a tenant's runs say so; lists show all runs, and those of other tenants go on and start."""
     path, folder = tmp_path / "ring", tmp_path / "stored"
     ring = make_ring(path, "acme")
@@ -178,7 +187,17 @@ async def test_an_erased_tenant_is_gone_and_the_others_go_on(serve, status_when,
     for run in (lost, kept):
         await status_when(run, lambda status: status.awaits)
     assert SECRET in (await client.artifact(artifact.ref)).data
+    daily = timedelta(days=1)
+    schedule = await client.schedule("vault.much", SECRET, every=daily, principal=of("acme"))
+    await schedule.trigger()
+    scheduled = client.get_run(await until(partial(last_run, schedule)))
+    assert (await scheduled.result()).text == "done"
     erase_keys(path, tenant="acme")
+    await schedule.trigger()
+    failed = client.get_run(await until(partial(last_run, schedule, scheduled.id)))
+    with pytest.raises(RunFailed, match="the keys of the tenant were erased"):
+        await asyncio.wait_for(failed.result(), 30)
+    await schedule.delete()
     for read in (
         lost.status(),
         lost.transcript(),

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 import structlog
+from temporalio.converter import PayloadCodec
 
 from sojourn import Agent, App, AwaitClarification, PlanResult, Principal, RunPolicy
 from sojourn.asgi import create_app
@@ -121,7 +122,36 @@ async def test_requests_are_checked_and_audited(serve, tmp_path):
         erase_keys(path, tenant="acme")
         refused = await post("encode", "acme-operator", plain)
         assert (refused.status_code, refused.json()["code"]) == (503, "codec_unavailable")
+        assert "keyring create --tenant acme" in refused.text
         assert (await post("decode", "acme-operator", *sealed)).json()["payloads"] == sealed
+        assert "--tenant other" in (await post("encode", "other-operator", plain)).text
+        path.unlink()
+        refused = await post("decode", "-operator", *sealed)
+        assert (refused.status_code, refused.json()["code"]) == (503, "codec_unavailable")
+        assert str(path) not in refused.text
+
+
+class Mirror(PayloadCodec):
+    """Encrypts nothing, and loses a payload if there are two."""
+
+    async def encode(self, payloads):
+        return list(payloads)
+
+    async def decode(self, payloads):
+        return list(payloads)[:1]
+
+
+async def test_a_codec_of_ones_own_adds_no_mark(serve):
+    """What a codec finds in clear text comes back as it is, with `encrypted_only` too; a codec that loses payloads is told."""
+    client = await serve(APP, codec=Mirror(), encrypted_only=True)
+    plain = {"metadata": {"encoding": b64encode(b"json/plain").decode()}, "data": b64encode(b"1").decode()}
+    async with listening(create_app(APP, client=client, auth=by_name)) as url, http_client() as http:
+        headers = {"Authorization": "Bearer -operator"}
+        for count, status in ((1, 200), (2, 503)):
+            body = {"payloads": [plain] * count}
+            answer = await http.post(f"{url}/codec/decode", json=body, headers=headers)
+            assert answer.status_code == status
+            assert status == 503 or answer.json() == body
 
 
 async def test_without_keys_payloads_come_back_as_they_are(serve):

@@ -154,6 +154,9 @@ def erase(
             "Copies of the file have the keys still: erase them too. Open runs of the tenant cannot go on; end them:"
         )
         print(f"temporal workflow terminate --query {query}")
+        print("Schedules of the tenant go on, and each of their runs fails; delete them:")
+        print("temporal schedule list")
+        print("sojourn schedule delete SCHEDULE")
     return OK
 
 

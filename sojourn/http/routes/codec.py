@@ -10,11 +10,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from temporalio.api.common.v1 import Payload
 
-from sojourn.converter.codec import CodecFailedError, codec_of_tenant, reason_of
+from sojourn.converter.codec import CodecFailedError, NoKeyError, codec_of_tenant, reason_of
 from sojourn.http.bodies import JsonBody
 from sojourn.http.problems import Problem
 from sojourn.http.routes.parameters import Serving, problems
@@ -22,6 +23,8 @@ from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 
 __all__ = ["routes"]
+
+_log = structlog.get_logger("sojourn.http")
 
 routes = APIRouter(prefix="/codec", tags=["codec"])
 
@@ -83,6 +86,8 @@ async def decode(body: EncodedPayloads, asking: Asking, service: Serving) -> Res
     codec = codec_of_tenant(service.client.temporal.data_converter, asking.tenant)
     with _available():
         found = list(given) if codec is None else await codec.decode(given)
+        if len(found) != len(given):
+            raise CodecFailedError(f"the codec makes {len(found)} payloads of {len(given)}")
     opened = [before if reason_of(after) else after for before, after in zip(given, found, strict=True)]
     count = sum(before != after for before, after in zip(given, opened, strict=True))
     audit.bind(payloads=len(given), decoded=count)
@@ -111,11 +116,14 @@ def _available() -> Generator[None]:
     try:
         yield
     except CodecFailedError as error:
+        why = str(error) if isinstance(error, NoKeyError) else "the keys of this service cannot be used now"
+        if not isinstance(error, NoKeyError):
+            _log.warning("codec_unavailable", reason=str(error))  # it may name files of this machine
         raise Problem(
             503,
             "codec_unavailable",
-            str(error),
-            then="Look at the key ring and its key service, and try again.",
+            why,
+            then="Ask the operator of the service, who finds the reason in its log, and try again.",
         ) from error
 
 

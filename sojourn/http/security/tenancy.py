@@ -9,8 +9,9 @@ from temporalio.client import WorkflowExecution
 
 from sojourn.answers import may_look
 from sojourn.authoring.app import App
-from sojourn.client.conversation_id import tenant_of, tenant_prefix, viewers_of
+from sojourn.client.conversation_id import tenant_prefix, viewers_of
 from sojourn.client.start import RUN_ID_RULE
+from sojourn.connection.tenants import tenant_of
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.ids import RUN_ID

@@ -42,6 +42,7 @@ async def test_a_ring_is_created_rotated_listed_and_erased(command, tmp_path):
         """temporal workflow terminate --query 'SojournTenant = "acme" AND ExecutionStatus = "Running"'"""
         in told
     )
+    assert "sojourn schedule delete SCHEDULE" in told
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     left = read_ring(path)
     assert [bool(key.secret) for key in left] == [False, False, False, True, False]
