@@ -1,9 +1,10 @@
 """The open waits of a run."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from temporalio import workflow
@@ -63,6 +64,12 @@ class OpenAwaits:
         self._judged = 0
         """Number of decisions that this execution has had judged."""
         self.opened_at: dict[str, datetime] = {}
+        self._reset_at: datetime | None = None
+        """When the first workflow task after a reset began.
+
+        The change of the seed tells, once that task's updates were judged. None after a reset to the run's first task.
+        """
+        workflow.register_random_seed_callback(partial(self._note_reset, asyncio.get_running_loop().time))
         self._left: dict[str, Await] = dict(current.state.waits.open)
         """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
         self._unclaimed: dict[str, Answer] = {}
@@ -314,14 +321,19 @@ class OpenAwaits:
         """Check whether the time of an open wait is over.
 
         Its timer may not have fired yet, or no worker ran when it did. A reset sends the answers anew that
-        an earlier execution accepted, so they came in time.
+        an earlier execution accepted, so those to a wait whose time was over before came in time.
         """
-        if _is_reset():
-            return False
         wait, since = self.waits.open.get(await_id), self.opened_at.get(await_id)
         if wait is None or wait.expires_after is None or since is None:
             return False
-        return since + limit_duration(wait.expires_after) <= workflow.now()
+        end = since + limit_duration(wait.expires_after)
+        if _is_reset() and (self._reset_at is None or end <= self._reset_at):
+            return False
+        return end <= workflow.now()
+
+    def _note_reset(self, clock: Callable[[], float], _seed: int) -> None:
+        # The SDK calls this outside the workflow's event loop, where `workflow.now` raises.
+        self._reset_at = datetime.fromtimestamp(clock(), UTC)
 
     def facts_of_repetition(self, await_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the sender of a repeated answer learns of it."""

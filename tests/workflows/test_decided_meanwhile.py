@@ -23,12 +23,13 @@ from sojourn import (
     Turn,
 )
 from sojourn.errors import AwaitClosed
-from tests.resets import reset_before_update
+from tests.resets import reset, reset_before_update
 from tests.separate_workers import SeparateWorkers
 
 ANA, BEN = (Principal(subject=name, tenant="acme", roles=["approver"]) for name in ("ana", "ben"))
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 COMPLETED = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
+TASK_COMPLETED = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 FIRED = EventType.EVENT_TYPE_TIMER_FIRED
 
 PAID: list[tuple[str, int]] = []
@@ -160,6 +161,22 @@ async def test_an_approval_in_time_counts_after_a_reset(asked, traces, until):
     await until(lambda: counted(traces(run), FIRED, 1))
     await workers.start("workflows")
     assert await story(run, traces, failed_tasks=1) == ([("ben", True, None, None)], [1])
+
+
+async def test_a_wait_that_opens_after_a_reset_has_its_time(asked, traces, until, status_when):
+    """An answer after the time of such a wait is none that a reset sends anew."""
+    workers, run, _ = await asked(expires_after=timedelta(seconds=2))
+    history = await traces(run).handle.fetch_history()
+    opens = [each.event_id for each in history.events if each.event_type == TASK_COMPLETED][-1]
+    await reset(workers.client, run.id, opens)
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    await workers.stop("workflows")
+    late = asyncio.create_task(run.approve(wait, principal=BEN))
+    await until(lambda: counted(traces(run), FIRED, 1))
+    await workers.start("workflows")
+    with pytest.raises(AwaitClosed):
+        await late
+    assert await story(run, traces, failed_tasks=1) == ([(None, None, None, "expired")], [])
 
 
 async def counted(traces, kind, count: int) -> bool:
