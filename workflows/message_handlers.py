@@ -183,7 +183,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        self._steer(read_pause(require_decoded(values)))
+        self._steer(read_pause(self._decode(values)))
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
@@ -196,7 +196,7 @@ class MessageHandlers(ABC):
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
         """Resume the run. Messages begin a new user turn."""
-        self._steer(self._resume(require_decoded(values)))
+        self._steer(self._resume(self._decode(values)))
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
@@ -212,7 +212,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        self._steer(read_release(require_decoded(values)))
+        self._steer(read_release(self._decode(values)))
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
@@ -230,8 +230,7 @@ class MessageHandlers(ABC):
 
         Return whether it was not set aside before.
         """
-        self.awaits.room.look()
-        request = read_set_aside(require_decoded(values))
+        request = read_set_aside(self._decode(values))
         self._check(request)
         assert isinstance(request, SetAsideRequest)
         before = self.current.state
@@ -254,7 +253,7 @@ class MessageHandlers(ABC):
 
         A message that was accepted before changes nothing.
         """
-        return self._accept(self._read_send(require_decoded(values)))
+        return self._accept(self._read_send(self._decode(values)))
 
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
@@ -285,8 +284,7 @@ class MessageHandlers(ABC):
         Return whether it was not withdrawn before. There is no signal: it would be recorded before the
         run can judge it, so that the history could not say whether the message or its turn came first.
         """
-        self.awaits.room.look()
-        request = self._read_withdraw(require_decoded(values))
+        request = self._read_withdraw(self._decode(values))
         self._check(request)
         assert isinstance(request, Withdrawal)
         before = self.current.state
@@ -302,8 +300,7 @@ class MessageHandlers(ABC):
     )
     async def remember_by_update(self, *values: Any) -> None:
         """Remember the id of a message, which is then delivered no more."""
-        self.awaits.room.look()
-        message_id = read_remember(require_decoded(values))
+        message_id = read_remember(self._decode(values))
         self._check(message_id)
         assert not isinstance(message_id, Rejection)
         self._remember(message_id)
@@ -316,7 +313,7 @@ class MessageHandlers(ABC):
     @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_update(self, *values: Any) -> bool:
         """End the present turn, and return whether there was one."""
-        return self._interrupt(self._read_interrupt(require_decoded(values)))
+        return self._interrupt(self._read_interrupt(self._decode(values)))
 
     @interrupt_by_update.validator
     def _check_interrupt(self, *values: Any) -> None:
@@ -333,8 +330,7 @@ class MessageHandlers(ABC):
 
         There is no signal, as for `withdraw`.
         """
-        self.awaits.room.look()
-        asked = self._read_branch(require_decoded(values))
+        asked = self._read_branch(self._decode(values))
         self._check(asked)
         assert isinstance(asked, Branching)
         state = self.current.state
@@ -352,7 +348,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
-        self._close(self._read_close(require_decoded(values)))
+        self._close(self._read_close(self._decode(values)))
 
     @close_by_update.validator
     def _check_close(self, *values: Any) -> None:
@@ -424,7 +420,6 @@ class MessageHandlers(ABC):
         return _NO_CONVERSATION
 
     def _accept(self, sent: SentMessage | Rejection) -> Accepted:
-        self.awaits.room.look(sent)
         self._check(sent)
         assert isinstance(sent, SentMessage)
         state = self.current.state
@@ -458,7 +453,6 @@ class MessageHandlers(ABC):
             self.current.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
     def _interrupt(self, message: Interruption | Rejection) -> bool:
-        self.awaits.room.look()
         if isinstance(message, Rejection):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
@@ -470,7 +464,6 @@ class MessageHandlers(ABC):
         return True
 
     def _close(self, message: Closing | Rejection) -> None:
-        self.awaits.room.look()
         if isinstance(message, Rejection):
             self.awaits.note(f"{CLOSE} refused: {message.reason}")
         else:
@@ -537,8 +530,7 @@ class MessageHandlers(ABC):
             self._check(Rejection(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
-        self.awaits.room.look(values)
-        sent = require_decoded(values)
+        sent = self._decode(values)
         edit: CallEdit | Rejection | None = None
         if kind == PROVIDE_CONFIRMATION:
             edit = await self.awaits.judge_decision(kind, sent, "accepted")
@@ -569,13 +561,18 @@ class MessageHandlers(ABC):
         if isinstance(answer, Rejection):
             self.awaits.refuse_signal(kind, values, answer)
 
+    def _decode(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of an accepted update, which the history has from now on."""
+        self.awaits.room.look(values)
+        return require_decoded(values)
+
     def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Rejection:
+        """Return the values of a signal, which the history has from now on, or why they are refused."""
         self.awaits.room.look(values)
         self._signals += 1
         return accept_values(f"unread-{self._signals}", values)
 
     def _steer(self, message: _Steering) -> None:
-        self.awaits.room.look()
         self._check(message)
         assert not isinstance(message, Rejection)
         self.steer(message)

@@ -1,13 +1,22 @@
 """The answers for which a history has room, by the size that the server tells."""
 
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from sojourn import data_converter
 from sojourn.contracts import RunInput
+from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.state import RunState
+from sojourn.values.wire import encode
+from sojourn.worker import shell
+from tests.replay import folding, scenarios
+from tests.replay.test_replay import HISTORIES
 from workflows import history_budget
 from workflows.current_state import CurrentState
 from workflows.history_budget import HistoryBudget
@@ -41,3 +50,40 @@ def test_no_answers_in_flight_fill_a_history_whose_size_lags_by_a_batch(batches:
                 size += history_budget.LARGEST_ANSWER
         most = (size + len(places) * history_budget.LARGEST_ANSWER) * SCALE
         assert most + AFTERWARDS <= SERVER_LIMIT
+
+
+async def test_each_message_counts_once(monkeypatch: pytest.MonkeyPatch):
+    """Every message that a stored history has by update or signal counts once, with all its values."""
+    looked: list[Any] = []
+    look = HistoryBudget.look
+
+    def record(self: HistoryBudget, result: object = None) -> None:
+        looked.append(result)
+        look(self, result)
+
+    monkeypatch.setattr(HistoryBudget, "look", record)
+    replayer = Replayer(
+        workflows=list(shell(scenarios.make_app()).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=data_converter,
+    )
+    for path in HISTORIES:
+        if "conversation" not in path.stem and "paused" not in path.stem:
+            continue
+        looked.clear()
+        history = folding.load(path)
+        await replayer.replay_workflow(history)
+        messages = [each for each in looked if isinstance(each, (list, tuple, SentMessage))]
+        assert sorted(map(encode, messages)) == sorted(map(encode, await _messages_in(history))), path.stem
+
+
+async def _messages_in(history: WorkflowHistory) -> list[list[Any]]:
+    payloads = [
+        event.workflow_execution_signaled_event_attributes.input
+        if event.HasField("workflow_execution_signaled_event_attributes")
+        else event.workflow_execution_update_accepted_event_attributes.accepted_request.input.args
+        for event in history.events
+        if event.HasField("workflow_execution_signaled_event_attributes")
+        or event.HasField("workflow_execution_update_accepted_event_attributes")
+    ]
+    return [await data_converter.decode(each.payloads) for each in payloads]
