@@ -74,7 +74,10 @@ USER = "user"
 
 
 JUDGING_INTERVAL = 0.1
-"""Seconds between two looks at a run while a worker judges a decision, which takes 25 s at most."""
+"""Seconds until the second look at a run while a worker judges a decision, which takes 25 s once one takes it."""
+
+LONGEST_INTERVAL = 2.0
+"""Most seconds between two of those looks. The time doubles with each."""
 
 _APPROVERS = f"principals with the role {APPROVER}"
 """Approvers in words, for a call whose tool and rules name none."""
@@ -472,14 +475,18 @@ def _name(principal: Principal | None, by: str | None) -> str:
     return by or (principal.subject if principal else "")
 
 
-async def status_once_judged(run: Run) -> RunStatus:
+async def status_once_judged(run: Run, next_event: asyncio.Future[Any] | None = None) -> RunStatus:
     """Return the status of a run once no worker judges a decision.
 
     Until then the run may go on by itself, so a face looks here before it asks a person about the waits. A refused decision may
-    leave no event to wait for.
+    leave no event to wait for. If `next_event` comes first, the present status is returned: the caller handles the event, and
+    looks again.
     """
-    status = await run.status()
-    while status.judging:
-        await asyncio.sleep(JUDGING_INTERVAL)
-        status = await run.status()
+    status, pause = await run.status(), JUDGING_INTERVAL
+    while status.judging and not (next_event and next_event.done()):
+        if next_event is None:
+            await asyncio.sleep(pause)
+        else:
+            await asyncio.wait({next_event}, timeout=pause)
+        status, pause = await run.status(), min(2 * pause, LONGEST_INTERVAL)
     return status

@@ -614,6 +614,7 @@ class Fold:
                 result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
+        self._waits.judging.clear()
         if record.kind == "run_canceled":
             yield from self._say_partial(record)
         if record.kind == "run_completed":

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from sojourn.answers import WaitView, open_waits, status_once_judged, wait_view
 from sojourn.contracts.event import (
@@ -394,7 +394,7 @@ async def _follow_live(
                     looks = looks_left and reply.may_be_held
                     await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
                     if not next_batch.done():
-                        views = await _find_held(service, reply)
+                        views = await _find_held(service, reply, next_batch)
                         looks_left = 0 if views is None else looks_left - 1
                         if views:
                             yield ReplyStep(None, reply.hold(views))
@@ -416,16 +416,20 @@ async def _follow_live(
                     await next_batch
 
 
-async def _find_held(service: Service, reply: AgentReply) -> list[WaitView] | None:
+async def _find_held(
+    service: Service, reply: AgentReply, next_batch: asyncio.Future[Any] | None = None
+) -> list[WaitView] | None:
     """Return the open waits that the message of a reply waits for.
 
     Their policy answers messages, and yet this one is not being answered, or it was an answer itself. There are none if the
     status is ahead of the events. None if anything else goes on.
     """
     try:
-        status = await status_once_judged(service.client.get_run(reply.token.run_id))
+        status = await status_once_judged(service.client.get_run(reply.token.run_id), next_batch)
     except SojournError:  # the events tell what follows
         return None
+    if status.judging:
+        return []
     views = [view for view in open_waits(status) if view.is_for_people]
     if not (any(view.on_message == "answer" for view in views) and is_blocked(status)):
         return None

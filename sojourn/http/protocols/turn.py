@@ -139,7 +139,9 @@ class TurnStream:
                     while True:
                         await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
                         if not next_batch.done():
-                            status = await status_once_judged(self.run)
+                            status = await status_once_judged(self.run, next_batch)
+                            if status.judging:
+                                continue
                             if looks := is_blocked(status):
                                 late += 1
                                 if self._has_events_of(status) or late > MOST_LATE:

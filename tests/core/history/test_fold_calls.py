@@ -191,6 +191,21 @@ def test_a_denied_call_ends() -> None:
     assert shown(history) == {"c1": "denied", "c2": "denied"}
 
 
+@pytest.mark.parametrize("end", ["run_canceled", "run_terminated", "run_timed_out"])
+def test_a_run_that_has_ended_judges_no_decision(end: str) -> None:
+    """A run may end while a worker judges, whose verdict the history then never has."""
+    dispatch = confirm("c1", approver_check="judge")
+    history = begun(dispatch, policy=ASKING)
+    ana = Principal(subject="ana")
+    sent = {"id": "confirm-c1", "approved": True, "principal": ana.model_dump()}
+    history.add("sent", name="provide_confirmation", value=[sent])
+    task = ApproverTask(agent_id="a.b", wait=dispatch.confirm, principal=ana, sent=sent)
+    history.add("scheduled", name="JudgeApproverActivity", value=task)
+    assert status(history).judging == ["confirm-c1"]
+    history.add(end)
+    assert status(history).judging == []
+
+
 @pytest.mark.parametrize("came", ["before", "after"])
 def test_a_verdict_after_the_end_of_the_time_comes_too_late(came: str) -> None:
     """A run of an earlier version read the end of a wait's time first if it came first in the same task."""
