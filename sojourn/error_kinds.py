@@ -119,7 +119,9 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
         "run_unreadable", 502, "Give the service the codec and the storage of the run's workers."
     ),
     SessionBusy: ErrorKind(
-        "session_busy", 429, "Send the message again, with the same message_id, once a turn has ended."
+        "session_busy",
+        429,
+        "Send it again, with the same message_id, once a turn or the calls under way have ended.",
     ),
     StorageUnavailable: ErrorKind(
         "storage_unavailable", 503, "Send the request again. The log of the service has the reason."

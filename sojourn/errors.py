@@ -462,7 +462,8 @@ class OtherKind(InvalidInput):
 class SessionBusy(RunError):
     """The conversation's backlog is full: 100 messages, or 1 MB of them.
 
-    Send the message again once a turn has ended.
+    Send the message again once a turn has ended. A run also refuses a large message or answer for which its
+    history has no room beside the calls that are under way: send that again once they have ended.
     """
 
 

@@ -86,7 +86,8 @@ _Steering = PauseRequest | ResumeRequest | Released | Rejection
 _NO_CONVERSATION = Rejection(NO_CONVERSATION)
 
 _NO_ROOM = Rejection(
-    "the history has no room for it beside the calls that are under way; send it again once they have ended"
+    "the history has no room for it beside the calls that are under way; send it again once they have ended",
+    "SessionBusy",
 )
 
 _HIDDEN = Rejection("its sender may not see the run", NOT_VISIBLE)
@@ -524,10 +525,10 @@ class MessageHandlers(ABC):
         if not isinstance(answer, (Repeated, Rejection)) and self.awaits.is_overdue(answer.await_id):
             self._check(Rejection(f"{answer.await_id} expired before an answer came", "AwaitClosed"))
         message_id, inbox = _message_id(), self.current.state.inbox
-        if not isinstance(answer, Repeated):
-            self._check_room(values)
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Rejection(f"the message {message_id!r} was delivered before", "AwaitClosed"))
+        if not isinstance(answer, Repeated):
+            self._check_room(values)
 
     async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
         sent = self._decode(values)
@@ -562,12 +563,12 @@ class MessageHandlers(ABC):
             self.awaits.refuse_signal(kind, values, answer)
 
     def _decode(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of an accepted update, which the history has from now on."""
+        """Return the values of an accepted update."""
         self.awaits.room.look(values)
         return require_decoded(values)
 
     def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Rejection:
-        """Return the values of a signal, which the history has from now on, or why they are refused."""
+        """Return the values of a signal, or why they are refused."""
         self.awaits.room.look(values)
         self._signals += 1
         return accept_values(f"unread-{self._signals}", values)

@@ -23,6 +23,7 @@ from sojourn import (
     data_converter,
 )
 from sojourn.authoring.app import App
+from sojourn.errors import SessionBusy
 from sojourn.worker import shell
 
 room = importlib.import_module("workflows.history_budget")
@@ -251,7 +252,7 @@ async def test_a_large_message_is_refused_while_answers_in_flight_need_the_room(
     session = client.session("test.agent", "large")
     first = await session.send("hold")
     await begun.wait()
-    with pytest.raises(InvalidInput, match="send it again once they have ended"):
+    with pytest.raises(SessionBusy, match="send it again once they have ended"):
         await session.send("large" * 20_000, message_id="m1")
     small = await session.send("small")
     ends.set()
