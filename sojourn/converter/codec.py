@@ -108,8 +108,6 @@ async def open_singly(
 async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[object]], why: str) -> Payload:
     try:
         (found,) = await open_([payload])
-    except CodecFailedError:  # the codec itself says so, perhaps of one key only, and others work
-        raise
     except Exception as error:  # noqa: BLE001
         try:
             await works()
@@ -119,7 +117,7 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
         return found
     try:  # the codec may have recovered only just now
         (found,) = await open_([payload])
-    except CodecFailedError:
+    except CodecFailedError:  # perhaps of one key only, while others work
         raise
     except Exception as error:  # noqa: BLE001
         return mark_unread(f"{why} ({type(error).__name__})")
