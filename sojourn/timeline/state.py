@@ -134,6 +134,18 @@ class TimelineState:
         plans = (each for each in reversed(self._entries) if isinstance(each, Plan))
         return next((each for each in plans if each.interim_for == message_id != ""), None)
 
+    def is_beside_turn(self, message_id: str) -> bool:
+        """Check whether a message is answered beside the turn of an earlier one.
+
+        If such a plan has no answer, the turn's next plan reads the message, which is then one of the turn.
+        """
+        is_read = False
+        for plan in (each for each in reversed(self._entries) if isinstance(each, Plan)):
+            if plan.interim_for == message_id != "":
+                return plan.is_open or plan.message is not None or not is_read
+            is_read = is_read or not plan.interim_for
+        return False
+
     def joined_turn(self, message_id: str) -> UserTurn | None:
         """Return the turn that took a message last, if both are here."""
         sent = (each for each in reversed(self._entries) if isinstance(each, UserMessage))

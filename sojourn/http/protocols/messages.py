@@ -432,18 +432,18 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     """End a conversation's turn, or a run that the principal started or operates.
 
     Raises:
-        Problem: The message has no turn yet, or is answered while a call of an earlier message's turn waits (409).
+        Problem: The message has no turn yet, or is answered beside the turn of an earlier one (409).
     """
     require(asking, "user")
     run = await service.run(asking, token.run_id)
     if token.message_id:
         turn_id = await _wait_for_turn(service, token)
-        if (await read_timeline(service, token)).top.interim_plan(token.message_id):
+        if (await read_timeline(service, token)).top.is_beside_turn(token.message_id):
             raise Problem(
                 409,
                 "task_not_cancelable",
-                "the message is answered in the turn of an earlier one, whose call waits for an approval",
-                then="Wait for the answer. To close the approval too, interrupt the conversation.",
+                "the message is answered beside the turn of an earlier one, which would end",
+                then="Wait for the answer. To end that turn and close its approvals, interrupt the conversation.",
                 run_id=token.run_id,
             )
         with suppress(AwaitClosed):  # the turn has ended in the meantime

@@ -390,7 +390,7 @@ def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallba
 
     async def leave() -> None:
         with suppress(SojournError):
-            if turn.tree.top.interim_plan(turn.message_id or ""):
+            if turn.tree.top.is_beside_turn(turn.message_id or ""):
                 return
             turn_id = turn.turn_id or ("" if turn.message_id else (await turn.run.status()).turn_id)
             if turn_id:

@@ -27,6 +27,20 @@ class Silent(Meddling):
         return PlanResult.ask("May I?")
 
 
+class Reading(Silent):
+    """Reads a message that it has not answered only once it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_read = asyncio.Event()
+
+    async def plan(self, turn):
+        """Plan."""
+        if turn.finalize is None and any(message.role == "tool" for message in turn.messages):
+            await self.may_read.wait()
+        return await super().plan(turn)
+
+
 class Twice(Silent):
     """Wipes a second disk after the first."""
 
@@ -260,6 +274,31 @@ async def test_a_chat_that_sends_its_answer_back_asks_too(served):
     text = last["output"][0]["content"][0]["text"]
     assert text.startswith("wipe | calls | wiped a, b | why? | on why?")
     assert done == ["a"]
+
+
+@pytest.mark.parametrize("served", [{"planner": Reading}], indirect=True)
+async def test_a_message_without_an_answer_is_stopped_once_the_turn_reads_it(served, until):
+    """Until then the response has ended, with the call that waits. Cancelled afterwards, it ends the turn."""
+    client, http, _ = served
+    first = (await http.post("/openai/v1/responses", json={"model": "test.agent", "input": "wipe"})).json()
+    body = {"model": "test.agent", "input": "why?", "previous_response_id": first["id"], "background": True}
+    second = (await http.post("/openai/v1/responses", json=body)).json()
+    run = client.get_run(ReplyToken.parse(second["id"].removeprefix("resp_")).run_id)
+
+    async def cancel() -> int:
+        return (await http.post(f"/openai/v1/responses/{second['id']}/cancel")).status_code
+
+    async def has(kind: str, after: str) -> bool:
+        kinds = [event.type async for event in run.events(follow=False)]
+        return after in kinds and kind in kinds[kinds.index(after) :]
+
+    await until(lambda: has("interim_answer", "await_confirmation"))
+    assert await cancel() == 400
+    (wait,) = (await run.status()).awaits
+    await run.approve(wait, by="bo")
+    await until(lambda: has("plan_started", "await_answered"))
+    assert await cancel() == 200
+    await until(lambda: has("turn_failed", "await_answered"))
 
 
 HELD = Planner()
