@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 
-from sojourn import Client
+from sojourn import Client, data_converter
 
 
 class Queues:
@@ -32,7 +32,12 @@ async def test_a_worker_that_stopped_does_not_count(ago: list[int], is_served: b
     """A worker that polled more than 75 s ago does not count: the server lists pollers for minutes, a worker polls each minute."""
     queues = Queues(ago)
     connection = SimpleNamespace(config=SimpleNamespace(target_host="127.0.0.1:1"))
-    temporal: Any = SimpleNamespace(namespace="default", workflow_service=queues, service_client=connection)
+    temporal: Any = SimpleNamespace(
+        namespace="default",
+        workflow_service=queues,
+        service_client=connection,
+        data_converter=data_converter,
+    )
     client = Client(temporal, task_queue="mine")
     assert await client.has_worker("gpu") is is_served
     assert queues.asked == ["gpu"]

@@ -239,7 +239,7 @@ async def test_a_prompt_notices_that_somebody_else_answered(served):
     run = await served.waiting("order")
     words = (sys.executable, "-m", "sojourn", "watch", run.id)
     terminal = await Terminal.run(*words, env={**os.environ, **served.env})
-    await terminal.shows(r"boolean\)(.|\n)*\n>")
+    await terminal.shows(r"boolean, optional\)(.|\n)*\n>")
     (wait,) = await run.until_waiting()
     await run.decline(wait.id)
     await terminal.shows("another person answered first")
