@@ -202,7 +202,7 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
     await talk.session.send("form", by="ana")
     await console.status_when(talk.session.run, lambda status: status.awaits)
     await page.goto(talk.url)
-    first, second = page.get_by_label("A", exact=True), page.get_by_label("B", exact=True)
+    first, second = (page.get_by_label(re.compile(f"^{each} ?required$")) for each in "AB")
     await first.evaluate("field => field.type = 'text'")  # as another browser may
     await first.fill("two")
     await second.fill("3")
