@@ -34,9 +34,9 @@ async def test_all_executions_are_exported_and_replay(shorter, serve, storage, t
     stored = json.loads(file.read_text())
     assert len(stored["earlier"]) == len(await executions_of(client, run.id)) - 1 > 2
     await replays(file, app_of(14, None))
-    with pytest.raises(AssertionError, match=r"plan 15 of .* is another one now"):
+    with pytest.raises(AssertionError, match=": plan 15 is another one now"):
         await replays(file, app_of(15, None))
-    with pytest.raises(AssertionError, match=r"plan 4 of .* is another one now"):
+    with pytest.raises(AssertionError, match=": plan 4 is another one now"):
         await replays(file, app_of(3, None))
 
 
@@ -63,5 +63,7 @@ async def test_what_is_left_of_a_run_is_exported(shorter, serve, storage, tmp_pa
     await delete(client, run.id, (await executions_of(client, run.id))[:2])
     file = await written(client, run, tmp_path / "run.json")
     await replays(file, app_of(14, None), plans=False)
-    with pytest.raises(ValueError, match="is in external storage, and the execution that has it was deleted"):
+    with pytest.raises(
+        ValueError, match="deleted, and the beginning of its transcript is in external storage"
+    ):
         await replays(file, app_of(14, None))
