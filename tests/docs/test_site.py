@@ -12,6 +12,8 @@ from tests.test_public_api import public_names
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.timeout(900)  # a busy machine takes minutes to build it
+
 
 @pytest.fixture(scope="module")
 def site(processes, tmp_path_factory) -> Path:
