@@ -28,7 +28,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
-from sojourn.contracts.wire_names import AGENT_RUN
+from sojourn.contracts.wire_names import AGENT_RUN, SCHEDULED_MESSAGE
 from sojourn.converter.codec import UnreadableError, converter_of_schedule
 from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.run.inbox import Inbox, read_send
@@ -225,7 +225,7 @@ def _action(
 ) -> ScheduleActionStartWorkflow:
     if isinstance(sends, ScheduledMessage):
         return ScheduleActionStartWorkflow(
-            "ScheduledMessage",
+            SCHEDULED_MESSAGE,
             sends,
             id=schedule_id,
             task_queue=task_queue,

@@ -16,8 +16,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 def tenant_part(tenant: str) -> str:
     """Return a tenant's name in run ids, which is its own or a digest.
 
-    A digest has a plus sign, so no other tenant has it as its name.
+    A digest has a plus sign, so no other tenant has it as its name. Empty for no tenant.
     """
+    if not tenant:
+        return ""
     return tenant if _PLAIN.match(tenant) else f"t+{hashlib.sha256(tenant.encode()).hexdigest()[:32]}"
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "READ_BRANCH",
     "REMEMBER",
     "RESUME",
+    "SCHEDULED_MESSAGE",
     "SEARCH_ATTRIBUTES",
     "SEND",
     "SET_ASIDE",
@@ -63,6 +64,9 @@ AGENT_RUN: Final = "AgentRun"
 """A run."""
 NOTICE_DELIVERY: Final = "NoticeDelivery"
 """The delivery of one notice. Its workflow id is the notice's id."""
+
+SCHEDULED_MESSAGE: Final = "ScheduledMessage"
+"""The sending of a schedule's message to a conversation."""
 
 WORKFLOWS: Final = frozenset({AGENT_RUN, NOTICE_DELIVERY})
 

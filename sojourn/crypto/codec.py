@@ -97,7 +97,7 @@ class _Tenants:
             _LOOKING_UP.reset(token)
         if tenant is None:
             return None
-        part = tenant_part(tenant) if tenant else ""
+        part = tenant_part(tenant)
         self.learn(run_id, part)
         return part
 
@@ -159,7 +159,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         Raises:
             InvalidInput: The id says another tenant, so other keys would seal its runs, or the tenant's keys were erased.
         """
-        self._check(schedule_id, tenant_part(tenant) if tenant else "")
+        self._check(schedule_id, tenant_part(tenant))
         self.ring.check(tenant)
         return self._within(_Scope(tenant=tenant, schedule_id=schedule_id))
 
@@ -180,7 +180,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         Raises:
             InvalidInput: The id says another tenant, so other keys would seal the run, or the tenant's keys were erased.
         """
-        part = tenant_part(tenant) if tenant else ""
+        part = tenant_part(tenant)
         self._check(run_id, part)
         self.ring.check(tenant)
         known = self._tenants.known(run_id)
@@ -215,7 +215,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         """
         scope = self._scope
         if scope.tenant is not None:
-            part = tenant_part(scope.tenant) if scope.tenant else ""
+            part = tenant_part(scope.tenant)
         else:
             part = await self._tenants.of(scope.run_id) if self.ring.has_tenants else ""
         if scope.only_tenant and part and not self.ring.owner(part):

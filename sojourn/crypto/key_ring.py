@@ -131,8 +131,8 @@ class KeyRing:
         Raises:
             KeyErasedError: Its keys were erased.
         """
-        self.all_keys()
-        own = self._by_tenant[self.owner(part)]
+        owner = self.owner(part)
+        own = self._by_tenant[owner]
         usable = [key for key in own if key.erased_at is None]
         if not usable:
             raise KeyErasedError(
@@ -151,7 +151,7 @@ class KeyRing:
 
     def check(self, tenant: str) -> None:
         """Raise `KeyErasedError` if the keys of a tenant were erased."""
-        self.writing_key(tenant_part(tenant) if tenant else "")
+        self.writing_key(tenant_part(tenant))
 
     @property
     def has_tenants(self) -> bool:

@@ -61,7 +61,7 @@ class RingKey(Record):
     @property
     def part(self) -> str:
         """The tenant as in run ids."""
-        return tenant_part(self.tenant) if self.tenant else ""
+        return tenant_part(self.tenant)
 
 
 class _Ring(Record):

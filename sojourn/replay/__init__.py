@@ -3,7 +3,7 @@
 The package decides what is a problem of a deploy: workflow code that decides otherwise, agents, tools and
 task queues that are gone, calls and waits that fit no longer, and plans that fail, pass by an effect or
 repeat one. It may import `authoring`, `worker`, `events`, `flows` and the packages below them. A replay runs no tool,
-and asks no model. Begin with `Replay`, then `checks`; `sojourn replay` and `sojourn.testing` print the
+and asks no model. Begin with `Replay`, then `checking.py`; `sojourn replay` and `sojourn.testing` print the
 reports.
 """
 

@@ -18,7 +18,7 @@ from sojourn.replay.finding import Finding, FindingKind
 from sojourn.replay.recording import RecordedCall, Recording
 from sojourn.values.text import closest_name
 
-__all__ = ["check_against", "find_refusal"]
+__all__ = ["check_against"]
 
 MAX_SHOWN = 300
 """Longest arguments in a finding, in characters."""
@@ -51,7 +51,7 @@ def _check_calls(app: App, run: Recording) -> Iterator[Finding]:
         if tool is None:
             yield from _without_tool(app, call, counts=counts)
             continue
-        if why := find_refusal(app, call):
+        if why := _find_refusal(app, call):
             yield _refused(call, why, counts=counts)
         elif call.dispatch.confirm and call.call.tool_call_id not in asked:
             yield from _other_than_shown(call.dispatch.confirm, tool, is_open=call.is_pending)
@@ -71,7 +71,7 @@ def _without_tool(app: App, call: RecordedCall, *, counts: bool) -> Iterator[Fin
     yield Finding("tool_gone", f"{call.agent_id} has no tool {name}{here}; a call of it {what}", counts)
 
 
-def find_refusal(app: App, call: RecordedCall) -> str:
+def _find_refusal(app: App, call: RecordedCall) -> str:
     """Return why a call that was accepted then is refused now, or an empty text.
 
     An interceptor may complete a payload before it is checked, so an app with one refuses none.

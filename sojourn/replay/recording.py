@@ -26,7 +26,7 @@ __all__ = ["RecordedCall", "RecordedPlan", "Recording", "read_recording"]
 
 _ENDS = frozenset({"run_completed", "run_failed", "run_canceled", "run_terminated", "run_timed_out"})
 
-IN_STORAGE = "its execution was deleted, and the beginning of its transcript is in external storage"
+_IN_STORAGE = "its execution was deleted, and the beginning of its transcript is in external storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class _Reading:
         if isinstance(record.value, Continuation):
             stored = Packed.unpacked(record.value.transcript).stored_count
             if stored > len(self._transcript.messages):
-                self._made.why_no_plans = IN_STORAGE
+                self._made.why_no_plans = _IN_STORAGE
             self._transcript.stored = self._transcript.messages[:stored]
         memory = dict(self._fold.state.memory)
         events = self._fold.feed(record)
@@ -126,15 +126,19 @@ class _Reading:
             self._take_plan(record, memory)
 
     def _take_plan(self, record: HistoryRecord, memory: dict[str, Any]) -> None:
-        messages = [] if self._made.why_no_plans else self._transcript.last_planner_input()
         if isinstance(record.value, PlanTask):
-            self._given[record.id] = (_knowing(record.value, memory), messages)
+            self._given[record.id] = (_knowing(record.value, memory), self._planner_input())
         elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
             local = record.value.task
-            task, messages = (_knowing(local, memory), messages) if local else self._given[record.of]
+            task, messages = (
+                (_knowing(local, memory), self._planner_input()) if local else self._given[record.of]
+            )
             self._accepted.append((task.agent_id, record.value))
             if not self._made.why_no_plans:
                 self._made.plans.append(RecordedPlan(task, record.value, messages))
+
+    def _planner_input(self) -> list[Message]:
+        return [] if self._made.why_no_plans else self._transcript.last_planner_input()
 
     def _finish(self) -> None:
         made, state = self._made, self._fold.state

@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.listing import Selection, query_literal
 from sojourn.connection.rpc_errors import translate_error
-from sojourn.contracts.wire_names import WORKFLOWS
+from sojourn.contracts.wire_names import SCHEDULED_MESSAGE, WORKFLOWS
 from sojourn.errors import SojournError
 from sojourn.events.one_run import fetch_histories, histories_in
 
@@ -121,7 +121,7 @@ def _check_whole(history: WorkflowHistory) -> None:
     if not events or events[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         raise ValueError("it does not begin with the start of a run")
     started = events[0].workflow_execution_started_event_attributes
-    if started.workflow_type.name not in {*WORKFLOWS, "ScheduledMessage"}:
+    if started.workflow_type.name not in {*WORKFLOWS, SCHEDULED_MESSAGE}:
         raise ValueError(
             f"it is one of the workflow {started.workflow_type.name or '(none)'!r}, not of a run"
         )

@@ -13,9 +13,6 @@ from sojourn.replay import Finding, Replay, RunReport, files_in, source_of_file
 
 __all__ = ["fail_for_problems", "replays"]
 
-_DIFFERS = ("decides_otherwise",)
-"""Kinds of notes that fail `replays`."""
-
 
 async def replays(
     path: str | PathLike[str], app: App, *, plans: bool = True, codec: PayloadCodec | None = None
@@ -48,7 +45,7 @@ async def replays(
         for finding in report.findings:
             if finding.kind in ("unreadable", "not_compared"):
                 raise ValueError(finding.text)
-            if finding.is_problem or finding.kind in _DIFFERS:
+            if finding.is_problem or finding.kind == "decides_otherwise":
                 raise AssertionError(_in_words(report, finding))
         if report.plans_by_model:
             raise AssertionError(
@@ -93,7 +90,7 @@ async def _reports(
     path: str | PathLike[str], app: App, *, plans: bool, codec: PayloadCodec | None
 ) -> Sequence[RunReport]:
     if not isinstance(app, App):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
-        raise TypeError(f"replays takes an App, such as the one that is served, not {app!r:.80}")
+        raise TypeError(f"a replay takes an App, such as the one that is served, not {app!r:.80}")
     sources = [source_of_file(file) for file in files_in(Path(path))]
     converter = dataclasses.replace(data_converter, payload_codec=codec)
     async with Replay(app, converter, plans=plans) as replay:

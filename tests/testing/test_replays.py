@@ -160,7 +160,7 @@ async def test_a_file_that_is_no_history_is_named(tmp_path, content):
 
 async def test_replays_takes_an_app():
     """Anything else in its place is refused by name."""
-    with pytest.raises(TypeError, match="replays takes an App, such as the one that is served, not None"):
+    with pytest.raises(TypeError, match="a replay takes an App, such as the one that is served, not None"):
         await replays(REPLAY / "histories", None)  # type: ignore[arg-type]
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -161,9 +160,10 @@ def erase(
 
 
 def _ring(target: str | None) -> "KeyRing":
+    from sojourn.connection import settings
     from sojourn.crypto.key_ring import load_ring
 
-    target = target or os.environ.get("SOJOURN_KEYRING")
+    target = target or settings.key_ring()
     if not target:
         raise CommandError("name the key ring: --ring FILE, or SOJOURN_KEYRING", exit_code=USAGE)
     return load_ring(target)
