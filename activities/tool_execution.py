@@ -195,7 +195,7 @@ class ToolExecution:
         files = CallAttachments(lambda: context.run(lambda: self._stored), self._info.workflow_id or "")
         meta = (await self._knowing(meta)).model_copy(update={"known_store": files})
         call = await self._injection.prepare(sent, meta)
-        with _extended(clock):  # a busy machine may take longer to refuse a call than its tool has
+        with _extend(clock):  # a busy machine may take longer to refuse a call than its tool has
             work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
             return work
@@ -332,19 +332,19 @@ class ToolExecution:
         return mask_result(result, injection.mask) if injection.mask else result
 
 
-_CHECKING = TIMEOUT_MARGIN.total_seconds() / 2
-"""Seconds beside the tool's time for the check of a call's arguments."""
+_CHECK_SECONDS = TIMEOUT_MARGIN.total_seconds() / 2
+"""Seconds for the check of a call's arguments, beside those of the tool."""
 
 
 @contextmanager
-def _extended(clock: asyncio.Timeout) -> Generator[None]:
+def _extend(clock: asyncio.Timeout) -> Generator[None]:
     """Give the body seconds of its own, apart from those of the clock."""
     when, loop = clock.when(), asyncio.get_running_loop()
     if when is None or clock.expired():
         yield
         return
     left = when - loop.time()
-    clock.reschedule(when + _CHECKING)
+    clock.reschedule(when + _CHECK_SECONDS)
     yield
     clock.reschedule(loop.time() + left)
 

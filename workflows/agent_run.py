@@ -62,8 +62,8 @@ from .continue_as_new import (
     ContinueWhileCallsWait,
     ContinueWhileIdle,
     LeavingExecution,
-    moves_on,
     store_retry,
+    versioning_behavior,
 )
 from .conversation import Conversation
 from .current_state import CurrentState, patched, tells_doubt
@@ -244,7 +244,7 @@ class AgentRun(RunQueries, MessageHandlers):
             workflow.continue_as_new(
                 args=[argument],
                 memo=memo_since(state.began or workflow.info().workflow_start_time),
-                initial_versioning_behavior=moves_on(),
+                initial_versioning_behavior=versioning_behavior(),
             )
         self.awaits.room.stays()
 
@@ -281,7 +281,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 workflow.continue_as_new(
                     args=[argument],
                     memo=memo_since(state.began or began),
-                    initial_versioning_behavior=moves_on(),
+                    initial_versioning_behavior=versioning_behavior(),
                 )
         self._stay(branch_fault())
 

@@ -19,13 +19,13 @@ from sojourn.values.undecodable import OrUndecodable
 
 from .current_state import CurrentState
 
-__all__ = ["STORE_LIMIT", "Archive", "moves_on", "store_retry"]
+__all__ = ["STORE_LIMIT", "Archive", "store_retry", "versioning_behavior"]
 
 
-def moves_on() -> workflow.ContinueAsNewVersioningBehavior | None:
-    """Return what moves a pinned run to the current version as it continues as new.
+def versioning_behavior() -> workflow.ContinueAsNewVersioningBehavior | None:
+    """Return the behavior that moves a pinned run to the current version.
 
-    A conversation would else keep the workers of its first version for ever.
+    Without it, a conversation would keep the workers of its first version for ever. None if the run has no version.
     """
     if workflow.info().get_current_deployment_version() is None:
         return None

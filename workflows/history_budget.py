@@ -171,10 +171,9 @@ class HistoryBudget:
         """
         self._held = _present_length() if self._held and self._local else None
         if result is not None:
-            self._present_arrived.results.append(result)
+            self._arrived_now().results.append(result)
 
-    @property
-    def _present_arrived(self) -> "_Arrived":
+    def _arrived_now(self) -> _Arrived:
         if self._arrived.events != self._length.events:
             self._arrived = _Arrived(self._length.events)
         return self._arrived
@@ -204,7 +203,7 @@ class HistoryBudget:
             self._is_ignored = True
         return self.looks_full
 
-    def takes(self, message: object) -> bool:
+    def has_room_for(self, message: object) -> bool:
         """Check whether a message has room beside the answers in flight.
 
         A small one always has. Only a validator may ask: an update that it refuses leaves no trace. A signal cannot be refused.
@@ -212,7 +211,7 @@ class HistoryBudget:
         if self._in_flight == 0 or (size := _size(message)) <= MAX_INLINE_BYTES:
             return True
         filled = self._length.bytes + self._in_flight * LARGEST_ANSWER
-        return filled + self._present_arrived.measure() + size <= MOST_BYTES
+        return filled + self._arrived_now().measure() + size <= MOST_BYTES
 
     async def for_answer(self) -> AbstractContextManager[None]:
         """Wait until an answer has room together with those in flight.
@@ -238,7 +237,7 @@ class HistoryBudget:
         filled = self._length.bytes + (self._in_flight + 1) * LARGEST_ANSWER
         if filled > UNCOUNTED_MOST_BYTES:
             return False
-        arrived = self._present_arrived
+        arrived = self._arrived_now()
         if filled + arrived.most_bytes <= MOST_BYTES:
             return True
         return filled + arrived.measure() <= MOST_BYTES or not patched("answers-counted")

@@ -510,7 +510,7 @@ class MessageHandlers(ABC):
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
     def _check_room(self, values: Sequence[Any]) -> None:
-        self._check(None if self.awaits.room.takes(values) else _NO_ROOM)
+        self._check(None if self.awaits.room.has_room_for(values) else _NO_ROOM)
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
         # Refuse too an answer with a field that would be ignored, such as a misspelt one.

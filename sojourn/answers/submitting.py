@@ -73,11 +73,11 @@ USER = "user"
 """The role that answers questions and returns results of external calls."""
 
 
-JUDGING_INTERVAL = 0.1
-"""Seconds until the second look at a run while a worker judges a decision, which takes 25 s once one takes it."""
+_FIRST_PAUSE = 0.1
+"""Seconds between the first two looks at a run whose decision a worker judges. To judge takes up to 25 s."""
 
-LONGEST_INTERVAL = 2.0
-"""Most seconds between two of those looks. The time doubles with each."""
+_LONGEST_PAUSE = 2.0
+"""Most seconds between two of these looks. Each pause is twice the one before."""
 
 _APPROVERS = f"principals with the role {APPROVER}"
 """Approvers in words, for a call whose tool and rules name none."""
@@ -482,11 +482,11 @@ async def status_once_judged(run: Run, next_event: asyncio.Future[Any] | None = 
     leave no event to wait for. If `next_event` comes first, the present status is returned: the caller handles the event, and
     looks again.
     """
-    status, pause = await run.status(), JUDGING_INTERVAL
+    status, pause = await run.status(), _FIRST_PAUSE
     while status.judging and not (next_event and next_event.done()):
         if next_event is None:
             await asyncio.sleep(pause)
         else:
             await asyncio.wait({next_event}, timeout=pause)
-        status, pause = await run.status(), min(2 * pause, LONGEST_INTERVAL)
+        status, pause = await run.status(), min(2 * pause, _LONGEST_PAUSE)
     return status

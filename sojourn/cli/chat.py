@@ -312,20 +312,21 @@ class TerminalChat:
 
     async def _switch(self, number: str) -> None:
         # By the list that the user saw: another branch that began since may have the number now.
-        if not (number.isdecimal() and 0 < int(number[:9]) <= len(self._listed)):
+        at = int(number[:9]) if number.isdecimal() else 0
+        if not 0 < at <= len(self._listed):
             print("/switch N goes on from the end of a branch; /branches has the numbers")
             return
         timeline = await self._session.timeline()
-        key = self._listed[int(number[:9]) - 1]
+        key = self._listed[at - 1]
         turn = next((each for each in timeline.turns if each.key == key), None)
         if turn is None:
             print(f"branch {number} is too far back")
-        elif any(each is turn for each in timeline.path):
+        elif turn in timeline.path:
             print(f"the conversation is in branch {number}")
         elif not (tip := timeline.tip(turn)):
             print(f"branch {number} has a turn under way")
         else:
-            await self._session.switch(tip)
+            await self._session.switch(tip, branches=timeline.branches)
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()

@@ -122,8 +122,11 @@ async def retry_once(
     """
     origin = await run.status()
     new_id = fork_id(origin, "retry", run.id, str(origin.closed_at))
-    for found in await find(origin.closed_at):
-        if found == new_id or await _is_retry(Run(run.client, found)):
+    forks = await find(origin.closed_at)
+    if new_id in forks:
+        return Retried(new_id, already=True)
+    for found in forks:
+        if await _is_retry(Run(run.client, found)):
             return Retried(found, already=True)
     try:
         return Retried((await fork(new_id)).id)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, is_array, is_object, list_of, resolve
 from sojourn.values.visible import one_line, readable
 
 __all__ = [
@@ -161,7 +161,7 @@ class _Builder:
         depth: int,
         above: tuple[int, ...],
     ) -> tuple[FormField, ...]:
-        root, required = self.root, _items(schema.get("required"))
+        root, required = self.root, list_of(schema.get("required"))
         properties: dict[str, Any] = schema["properties"]
         found: list[FormField] = []
         for index, (name, given) in enumerate(properties.items()):
@@ -289,7 +289,7 @@ def _fix_constants(field: FormField) -> FormField:
 
 
 def _options(schema: Schema) -> list[Any]:
-    return _items(schema.get("anyOf")) or _items(schema.get("oneOf"))
+    return list_of(schema.get("anyOf")) or list_of(schema.get("oneOf"))
 
 
 def _object_or_none(value: Any) -> Mapping[str, Any] | None:
@@ -313,9 +313,9 @@ def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Sche
         if not is_object(schema):
             break
         found = {**schema, **found}
-        parts = _items(schema.get("allOf"))
+        parts = list_of(schema.get("allOf"))
         alternatives = next((word for word in ("anyOf", "oneOf") if is_array(schema.get(word))), "")
-        others = [each for each in _items(schema.get(alternatives)) if not _is_null(each)]
+        others = [each for each in list_of(schema.get(alternatives)) if not _is_null(each)]
         reference = found.pop("$ref", None)
         if isinstance(reference, str):
             schema = resolve(root, reference) if reference.startswith("#") else None
@@ -337,7 +337,7 @@ def choices_of(schema: Schema) -> list[Choice] | None:
     `const`, perhaps with a title.
     """
     for word in ("oneOf", "anyOf"):
-        given = [each for each in _items(schema.get(word)) if not _is_null(each)]
+        given = [each for each in list_of(schema.get(word)) if not _is_null(each)]
         options = [each for each in given if is_object(each) and "const" in each]
         if options and len(options) == len(given):
             return [Choice(each["const"], each.get("title")) for each in options]
@@ -346,7 +346,7 @@ def choices_of(schema: Schema) -> list[Choice] | None:
     values = schema.get("enum")
     if not is_array(values):
         return None
-    titles = _items(schema.get("enumNames"))
+    titles = list_of(schema.get("enumNames"))
     return [
         Choice(value, titles[at] if len(titles) == len(values) and isinstance(titles[at], str) else None)
         for at, value in enumerate(values)
@@ -355,7 +355,7 @@ def choices_of(schema: Schema) -> list[Choice] | None:
 
 def _field(name: str, key: str, schema: Schema) -> FormField:
     kinds = schema.get("type")
-    wanted = [each for each in ([kinds] if isinstance(kinds, str) else _items(kinds)) if each != "null"]
+    wanted = [each for each in ([kinds] if isinstance(kinds, str) else list_of(kinds)) if each != "null"]
     default = schema.get("default")
     base = FormField(
         name,
@@ -409,20 +409,16 @@ def _pattern_of(schema: Schema, kind: str) -> str:
 def _takes_null(schema: Any) -> bool:
     if not is_object(schema):
         return False
-    options = [each for word in ("anyOf", "oneOf") for each in _items(schema.get(word))]
+    options = [each for word in ("anyOf", "oneOf") for each in list_of(schema.get(word))]
     return (
-        "null" in _items(schema.get("type"))
-        or None in _items(schema.get("enum"))
+        "null" in list_of(schema.get("type"))
+        or None in list_of(schema.get("enum"))
         or any(map(_is_null, options))
     )
 
 
 def _is_null(schema: Any) -> bool:
     return is_object(schema) and schema.get("type") == "null"
-
-
-def _items(value: Any) -> list[Any]:
-    return value if is_array(value) else []
 
 
 def _number(value: Any) -> float | None:

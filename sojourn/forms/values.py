@@ -24,6 +24,7 @@ from sojourn.values.json_value import (
     expand,
     is_array,
     is_object,
+    list_of,
     locate,
     to_pointer,
     to_tokens,
@@ -356,7 +357,7 @@ def field_paths(form: Mapping[str, Any] | None, names: Sequence[str]) -> list[tu
 
     Each is its path, its type or an empty text, and whether the form requires it.
     """
-    known, required = _objects(form or {}), _names_in(form or {}, "required")
+    known, required = _objects(form or {}), list_of((form or {}).get("required"))
     return [
         found
         for name in names
@@ -368,7 +369,9 @@ def _paths(path: str, schema: Schema, is_required: bool) -> Iterator[tuple[str, 
     inner, items, kind = _objects(schema), schema.get("items"), schema.get("type")
     if inner and not any(re.search(r"[.\[\]]", name) for name in inner):
         for name, field in inner.items():
-            yield from _paths(f"{path}.{name}", field, is_required and name in _names_in(schema, "required"))
+            yield from _paths(
+                f"{path}.{name}", field, is_required and name in list_of(schema.get("required"))
+            )
     elif is_object(items):
         yield from _paths(f"{path}[0]" if _objects(items) else f"{path}[]", items, is_required)
     else:
@@ -380,11 +383,6 @@ def _objects(schema: Mapping[str, Any]) -> dict[str, Schema]:
     return (
         {name: each for name, each in properties.items() if is_object(each)} if is_object(properties) else {}
     )
-
-
-def _names_in(schema: Mapping[str, Any], word: str) -> list[Any]:
-    names = schema.get(word)
-    return names if is_array(names) else []
 
 
 def _steps(name: str) -> list[tuple[str, bool]]:

@@ -13,6 +13,7 @@ __all__ = [
     "is_array",
     "is_object",
     "json_type",
+    "list_of",
     "locate",
     "resolve",
     "to_pointer",
@@ -23,6 +24,11 @@ __all__ = [
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return an array as it is, and an empty list for any other value."""
+    return value if is_array(value) else []
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:

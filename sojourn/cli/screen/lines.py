@@ -57,8 +57,8 @@ from sojourn.values.visible import format_money
 
 __all__ = [
     "MessageLines",
-    "change_lines",
     "decision_lines",
+    "edited_lines",
     "is_drawn",
     "lines_of",
     "name_of",
@@ -204,10 +204,10 @@ def _escalation_lines(event: ApprovalEscalatedEvent) -> list[Line]:
 
 def decision_lines(decision: WaitEnd) -> list[Line]:
     """Return the lines of a wait's end, with the arguments that an approver changed."""
-    return [*lines_of(decision.event), *change_lines(decision)]
+    return [*lines_of(decision.event), *edited_lines(decision)]
 
 
-def change_lines(decided: WaitEnd | OpenWait) -> list[Line]:
+def edited_lines(decided: WaitEnd | OpenWait) -> list[Line]:
     """Return the arguments that approvers have changed, one line for each value."""
     return [Line(f"    {line}", "yellow") for line in decided.changes]
 

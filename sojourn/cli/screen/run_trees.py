@@ -27,7 +27,7 @@ from sojourn.cli.screen.calls import (
     result_lines,
     running_text,
 )
-from sojourn.cli.screen.lines import change_lines, decision_lines, is_drawn, lines_of, spoken_lines
+from sojourn.cli.screen.lines import decision_lines, edited_lines, is_drawn, lines_of, spoken_lines
 from sojourn.cli.screen.text import Line, draft_lines, plain, text_lines
 from sojourn.cli.screen.turn_lines import (
     AnswerMarkdown,
@@ -310,7 +310,7 @@ class RunTrees:
         if call.opened:
             self._wait(branch, run, call.opened.wait, call.opened.event_id, call.decision)
             if call.decision is None and self._is_new(run, call.opened.event_id):
-                _add(branch, change_lines(call.opened))
+                _add(branch, edited_lines(call.opened))
         below = self.timelines.runs.get(call.child.run_id) if call.child else None
         is_new = below is not None and self._is_new(below, below.last_event_id)
         if call.duration is not None:

@@ -19,6 +19,7 @@ from sojourn.values.json_value import (
     is_array,
     is_object,
     json_type,
+    list_of,
     locate,
     resolve,
     to_pointer,
@@ -113,7 +114,7 @@ def _is_required(spec: ToolSpec, field: str) -> bool:
     *above, name = _tokens(field)
     schema = spec.payload.json_schema
     objects = [_Shapes(schema).merge(found)[0] for found in locate(schema, above)]
-    return bool(objects) and all(name in _list_of(each.get("required")) for each in objects)
+    return bool(objects) and all(name in list_of(each.get("required")) for each in objects)
 
 
 def _tokens(field: str) -> Sequence[str]:
@@ -145,7 +146,7 @@ class _Shapes:
             if len(properties) > _MAX_FIELDS:
                 return _simple(expand(self.root, given))
             kept["properties"] = {name: self._property(each, *inner) for name, each in properties.items()}
-            kept["required"] = [name for name in _list_of(schema.get("required")) if name in properties]
+            kept["required"] = [name for name in list_of(schema.get("required")) if name in properties]
             if schema.get("additionalProperties") is False:
                 kept["additionalProperties"] = False
         if is_object(items := schema.get("items")):
@@ -176,8 +177,8 @@ class _Shapes:
         found, can_be_null = dict(schema), False
         for _ in range(_MAX_REFERENCES):
             word = next((word for word in ("anyOf", "oneOf") if is_array(found.get(word))), "")
-            options = [each for each in _list_of(found.get(word)) if each != {"type": "null"}]
-            whole = _list_of(found.get("allOf"))
+            options = [each for each in list_of(found.get(word)) if each != {"type": "null"}]
+            whole = list_of(found.get("allOf"))
             if word:
                 can_be_null = can_be_null or len(options) < len(found[word])
                 found[word] = options
@@ -201,11 +202,7 @@ _OPEN = ("$ref", "allOf", "if", "not", "dependentSchemas", "patternProperties")
 
 
 def _options(schema: Schema) -> list[Any]:
-    return _list_of(schema.get("anyOf")) or _list_of(schema.get("oneOf"))
-
-
-def _list_of(value: Any) -> list[Any]:
-    return value if is_array(value) else []
+    return list_of(schema.get("anyOf")) or list_of(schema.get("oneOf"))
 
 
 def _allow_null(schema: Schema) -> None:
@@ -292,10 +289,13 @@ def mismatch_of(
 
 
 def _missing(form: Schema, values: Mapping[str, Any]) -> str:
-    required: Any = form.get("required")
-    names = [name for name in required if isinstance(name, str)] if is_array(required) else []
-    missing = [name for name in names if name not in values]
+    missing = _missing_names(form, values)
     return f"{_names(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
+
+
+def _missing_names(form: Schema, values: Mapping[str, Any]) -> list[str]:
+    required = list_of(form.get("required"))
+    return [name for name in required if isinstance(name, str) and name not in values]
 
 
 def _unknown(properties: Mapping[str, Schema], values: Mapping[str, Any]) -> str:
@@ -314,10 +314,8 @@ def form_faults(
     Each has its `field`, a JSON pointer, and a `message`. The arguments are those of `mismatch_of`, which returns the first reason as a clause.
     """
     properties, faults = _properties(form), dict[str, str]()
-    required: Any = form.get("required")
-    for name in required if whole and is_array(required) else []:
-        if isinstance(name, str) and name not in values:
-            faults[to_pointer([name])] = "is required"
+    for name in _missing_names(form, values) if whole else []:
+        faults[to_pointer([name])] = "is required"
     for name, value in values.items():
         if name in properties:
             if wrong := _mismatch(properties[name], value):

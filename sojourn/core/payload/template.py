@@ -43,8 +43,10 @@ def fill_question(
 ) -> str:
     """Return a template's question to a person, on one line.
 
-    A value that is a key of `names`, such as the id of a file, is written as its name. A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
-    question stays in sight, and is in quotes if it is more than a word, so that it cannot continue the author's sentence.
+    A value that is a key of `names`, such as the id of a file, is replaced by its name.
+
+    A model writes the values. So each is escaped and cut, and quoted if it is more than a word: it cannot be read as markup,
+    and cannot continue the author's sentence.
     """
     known = names or {}
     return fill_template(

@@ -23,7 +23,7 @@ from sojourn.contracts.event import (
     UsageEvent,
 )
 from sojourn.contracts.plan import Usage
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events import Cursor
@@ -48,6 +48,7 @@ __all__ = [
     "SentText",
     "failure_of",
     "follow",
+    "is_ahead",
     "read",
     "read_events",
     "read_in_turn",
@@ -425,7 +426,8 @@ async def _find_held(
     status is ahead of the events. None if anything else goes on.
     """
     try:
-        status = await status_once_judged(service.client.get_run(reply.token.run_id), next_batch)
+        run = service.client.get_run(reply.token.run_id)
+        status = await (status_once_judged(run, next_batch) if next_batch else run.status())
     except SojournError:  # the events tell what follows
         return None
     if status.judging:
@@ -434,9 +436,14 @@ async def _find_held(
     if not (any(view.on_message == "answer" for view in views) and is_blocked(status)):
         return None
     if reply.follows_answer:
-        ended = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
-        return [] if any(call.id in ended and call.result is None for call in reply.tree.top.calls) else views
+        return [] if is_ahead(status, reply.tree) else views
     return views if status.queued or reply.turn_id else []
+
+
+def is_ahead(status: RunStatus, tree: TimelineTree) -> bool:
+    """Return whether a status has ends of calls that the events lack."""
+    ended = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
+    return any(call.id in ended and call.result is None for call in tree.top.calls)
 
 
 async def read_to_end(service: Service, reply: AgentReply, *, to_end: bool = False) -> None:

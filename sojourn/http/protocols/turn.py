@@ -24,7 +24,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
 from sojourn.http.answering import QUIET
 from sojourn.http.problems import redact
-from sojourn.http.protocols.reply import MAX_ITEMS, MOST_LATE, read_in_turn
+from sojourn.http.protocols.reply import MAX_ITEMS, MOST_LATE, is_ahead, read_in_turn
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
 from sojourn.reader import Feeds, SubscriberItem, branch_events
 from sojourn.timeline import EntryChange, TimelineTree, is_run_end, is_turn_end
@@ -203,15 +203,13 @@ class TurnStream:
         plan = self.tree.top.plan
         if not (self._is_mine or status.queued) or (plan and plan.is_open and plan.interim_for):
             return False
-        done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
-        running = {call.id for call in self.tree.top.calls if call.result is None}
         open_now = {
             (view.run_id, view.await_id)
             for view in open_waits(status)
             if self._is_whole or view.run_id in self.tree.parents
         }
         closed = self._ids.keys() - self.tree.open_waits.keys()
-        return not running & done and open_now <= self._ids.keys() and not open_now & closed
+        return not is_ahead(status, self.tree) and open_now <= self._ids.keys() and not open_now & closed
 
 
 async def replay(run: Run, feed: Callable[[Event], Sequence[EntryChange]]) -> AsyncGenerator[SeenEvent]:

@@ -192,7 +192,7 @@ def _fit(path: Sequence[UserTurn], earlier: Sequence[Said], *, is_present: bool)
 def _fit_as(path: Sequence[UserTurn], earlier: Sequence[Said], is_present: bool, *, are_answers: bool) -> int:
     # A message after a question is tried as the answer, or as one that opened a turn where the path has such a turn.
     left, later, reply = list(path), None, None
-    best, joined = 2, _joined(path[-1:])
+    best, joined = 2, _joined(path[-1] if path else None)
     for number, said in enumerate(reversed(earlier)):
         if not left:
             return best if is_present and number else 0
@@ -208,7 +208,7 @@ def _fit_as(path: Sequence[UserTurn], earlier: Sequence[Said], is_present: bool,
             later = reply
             continue
         turn, later = left.pop(), None
-        joined = _joined(left[-1:])
+        joined = _joined(left[-1] if left else None)
         if not _has_said(turn, said):
             return 0
         is_last = len(left) == len(path) - 1
@@ -225,14 +225,13 @@ class _Joined(NamedTuple):
     """Whether it was answered while a call of the turn waited."""
 
 
-def _joined(turns: Sequence[UserTurn]) -> list[_Joined]:
-    """Return the messages that joined turns which others had opened."""
-    found = list[_Joined]()
-    for turn in turns:
-        plans = [each for each in turn.entries if isinstance(each, Plan)]
-        answered = {each.interim_for for each in plans if each.message is not None}
-        found += [_Joined(content_of(each.message), each.message_id in answered) for each in turn.joined]
-    return found
+def _joined(turn: UserTurn | None) -> list[_Joined]:
+    """Return the messages that joined a turn which others had opened."""
+    if turn is None:
+        return []
+    plans = [each for each in turn.entries if isinstance(each, Plan)]
+    answered = {each.interim_for for each in plans if each.message is not None}
+    return [_Joined(content_of(each.message), each.message_id in answered) for each in turn.joined]
 
 
 def _has_said(turn: UserTurn, said: Said) -> bool:
