@@ -178,7 +178,7 @@ async def inbox(client: Client, address: str, waits: int, looks: int) -> None:
         rows = text.count('<li id="wait-')
         say(f"inbox, first page after a start: {first:.0f} ms, with {rows} waits")
         began = time.perf_counter()
-        while "more runs are being read" in text or "Reading what runs wait for" in text:
+        while "runs are loading" in text:
             await asyncio.sleep(0.2)
             _, text = await timed(http, "/inbox")
         say(f"inbox, all runs read {time.perf_counter() - began + first / 1000:.1f} s after the start")
@@ -195,6 +195,7 @@ async def inbox(client: Client, address: str, waits: int, looks: int) -> None:
             await asyncio.sleep(0.5)  # a person looks, and looks again
         assert f"<b>{waits:,}</b> open" in text, text
         counts = await pages.counts()
+        assert not counts.get("history"), "the looks began before all runs were read"
         middle = statistics.median(page_times)
         slow = statistics.quantiles(page_times, n=20)[-1]
         say(
