@@ -20,8 +20,9 @@ import structlog
 
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
-from sojourn.mcp.own_sessions import OwnSessions, SharedSession, Sharing
+from sojourn.mcp.own_sessions import OwnSessions, SharedSession, Sharing, owner_of
 from sojourn.mcp.transports import Transport
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ServerConnection(SharedSession):
         take_list: "Callable[[ServerSession], Awaitable[int]]",
         on_drop: Callable[[str, str], None],
         others: OwnSessions | None = None,
-        sharing: Sharing = "tenant",
+        sharing: Sharing | None = None,
     ) -> None:
         super().__init__()
         self.transport = transport
@@ -68,13 +69,19 @@ class ServerConnection(SharedSession):
         self._stale = asyncio.Event()
         self._tried = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self.sharing: Sharing = sharing
+        self._sharing: Sharing | None = sharing
         self._others = OwnSessions(toolset_id, MAX_SESSIONS, SESSION_IDLE) if others is None else others
         self._others.open_session = self._new_session
 
     @property
     def secrets(self) -> tuple[str, ...]:
         return self.transport.secrets
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose calls share a session. A principal's, if callers have credentials."""
+        acts_for_callers = getattr(self.transport, "credentials", None) is not None
+        return self._sharing or ("principal" if acts_for_callers else "tenant")
 
     def start(self) -> None:
         if self._keeper is None:
@@ -111,21 +118,22 @@ class ServerConnection(SharedSession):
 
     async def send_for(
         self,
-        owner: str,
+        caller: Caller,
         name: str,
         arguments: dict[str, Any],
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool in an owner's session. Without an owner, in the listing one."""
+        """Call a tool in the session of the caller's owner, or else in the listing one."""
+        owner = owner_of(caller.meta and caller.meta.principal, self.sharing)
         if not owner:
-            return await self.send(name, arguments, on_progress, tool_input)
+            return await self.send(name, arguments, on_progress, tool_input, caller)
         self.start()
-        async with self._others.line(owner) as line:
-            return await line.send(name, arguments, on_progress, tool_input)
+        async with self._others.line(owner, caller) as line:
+            return await line.send(name, arguments, on_progress, tool_input, caller)
 
     async def _open_session(self) -> "ServerSession":
-        session = await self._new_session()
+        session = await self._new_session(Caller())
         try:
             await self._list(session)
         except BaseException:
@@ -133,7 +141,7 @@ class ServerConnection(SharedSession):
             raise
         return session
 
-    async def _new_session(self) -> "ServerSession":
+    async def _new_session(self, caller: Caller) -> "ServerSession":
         # In a thread: loading the SDK takes about a second.
         try:
             module = await asyncio.to_thread(importlib.import_module, "sojourn.mcp.session")
@@ -147,6 +155,7 @@ class ServerConnection(SharedSession):
             on_change=self.refresh,
             on_drop=self._on_drop,
             current_transport=lambda: self.transport,
+            caller=caller,
         )
         try:
             await session.open(self._connect_timeout)

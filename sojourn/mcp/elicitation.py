@@ -37,7 +37,7 @@ class Rounds:
     def __init__(
         self,
         send: Callable[[ToolInput | None], Awaitable[Any]],
-        secrets: Sequence[str],
+        secrets: Callable[[], Sequence[str]],
         tool_input: ToolInput | None,
     ) -> None:
         self._send = send
@@ -52,7 +52,7 @@ class Rounds:
     def secrets(self) -> tuple[str, ...]:
         """The values to mask: the transport's secrets and the server's state."""
         state = self._input.request_state if self._input else None
-        return (*((state,) if state else ()), *self._secrets)
+        return (*((state,) if state else ()), *self._secrets())
 
     async def finish(self) -> "CallToolResult | InputRequired":
         """Call the server until it answers with a result, or needs a person.

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES, mask_secrets
 from sojourn.network.network_errors import is_undecided
 from sojourn.values.text import plain
@@ -113,6 +114,12 @@ class Exchange:
     """Bytes received of a message that was too large, before it was cut off."""
     fault: str | None = None
     was_refused: bool = False
+    caller: Caller | None = None
+    """For whom the request acts; None for the session's own."""
+    uses_own_credentials: bool = False
+    """Whether its credentials are the caller's, so that a refusal says nothing of the session."""
+    error: SojournError | None = None
+    """Why the request was not sent."""
 
     @property
     def has_message(self) -> bool:
@@ -156,6 +163,8 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
 
 def _error_of_exchange(exchange: Exchange) -> SojournError | None:
     status = exchange.status or 0
+    if exchange.error is not None:
+        return exchange.error
     if exchange.oversize:
         return OversizedResponse(exchange.oversize)
     if status == 429:

@@ -16,7 +16,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from sojourn.mcp.errors import EXCHANGE, Exchange
+from sojourn.errors import SojournError
+from sojourn.mcp.caller import Credentials
+from sojourn.mcp.errors import EXCHANGE, UNAUTHORIZED, Exchange
 from sojourn.mcp.lenient_messages import for_request, mend_event
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.streams import Lines, Link, Overlong
@@ -39,9 +41,11 @@ _TRACE = TraceContextTextMapPropagator()
 
 
 @asynccontextmanager
-async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> AsyncGenerator[Any]:
+async def http_streams(
+    url: str, headers: Mapping[str, str], credentials: Credentials | None, link: Link
+) -> AsyncGenerator[Any]:
     address = httpx2.URL(url)
-    client = _client(address, headers, link, ends_on_failed_post=False)
+    client = _client(address, headers, credentials, link, ends_on_failed_post=False)
     async with (
         client,
         streamable_http_client(
@@ -51,11 +55,13 @@ async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> Asyn
         yield streams
 
 
-def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsyncContextManager[Any]:
+def sse_streams(
+    url: str, headers: Mapping[str, str], credentials: Credentials | None, link: Link
+) -> AbstractAsyncContextManager[Any]:
     address = httpx2.URL(url)
 
     def factory(**_options: Any) -> httpx2.AsyncClient:
-        return _client(address, headers, link, ends_on_failed_post=True)
+        return _client(address, headers, credentials, link, ends_on_failed_post=True)
 
     streams: Any = sse_client(str(_bare(address)), httpx_client_factory=cast("Any", factory))
     return cast("AbstractAsyncContextManager[Any]", streams)
@@ -67,14 +73,19 @@ def _bare(address: httpx2.URL) -> httpx2.URL:
 
 
 def _client(
-    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, ends_on_failed_post: bool
+    address: httpx2.URL,
+    headers: Mapping[str, str],
+    credentials: Credentials | None,
+    link: Link,
+    *,
+    ends_on_failed_post: bool,
 ) -> httpx2.AsyncClient:
     return http_client(
         # The size of an answer is counted as received, so compression would evade the limit.
         headers={**headers, "accept-encoding": "identity"},
         auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
         timeout=_TIMEOUT,
-        transport=_Guard(address, link, ends_on_failed_post=ends_on_failed_post),
+        transport=_Guard(address, credentials, link, ends_on_failed_post=ends_on_failed_post),
     )
 
 
@@ -96,8 +107,16 @@ class _Guard(httpx2.AsyncBaseTransport):
     another stream, so the call would wait for it without end.
     """
 
-    def __init__(self, address: httpx2.URL, link: Link, *, ends_on_failed_post: bool) -> None:
+    def __init__(
+        self,
+        address: httpx2.URL,
+        credentials: Credentials | None,
+        link: Link,
+        *,
+        ends_on_failed_post: bool,
+    ) -> None:
         self._inner = http_transport(limits=_LIMITS, proxy=_proxy(address))
+        self._credentials = credentials
         self._link = link
         self._ends_on_failed_post = ends_on_failed_post
 
@@ -105,7 +124,10 @@ class _Guard(httpx2.AsyncBaseTransport):
         # The end of a session is no part of the request that failed, whose context it has.
         exchange = (EXCHANGE.get() if request.method != "DELETE" else None) or Exchange()
         try:
-            response = await self._inner.handle_async_request(self._outgoing(request))
+            response = await self._send(request, exchange)
+        except SojournError as error:
+            exchange.error = error
+            response = httpx2.Response(503)
         except httpx2.TransportError as error:
             exchange.fault = _clause(error)
             exchange.was_refused = isinstance(
@@ -118,8 +140,25 @@ class _Guard(httpx2.AsyncBaseTransport):
             self._link.lose()
         return response
 
-    def _outgoing(self, request: httpx2.Request) -> httpx2.Request:
+    async def _send(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
+        if self._credentials is None:
+            return await self._inner.handle_async_request(self._outgoing(request, {}))
+        caller = exchange.caller or self._link.caller
+        exchange.uses_own_credentials = True
+        own = await self._credentials.headers(caller)
+        response = await self._inner.handle_async_request(self._outgoing(request, own))
+        if response.status_code != UNAUTHORIZED:
+            return response
+        # A request with HTTP 401 was not carried out, so any may be sent once more.
+        if not await self._credentials.renew(caller, own, response.headers):
+            return response
+        await response.aclose()
+        own = await self._credentials.headers(caller)
+        return await self._inner.handle_async_request(self._outgoing(request, own))
+
+    def _outgoing(self, request: httpx2.Request, own: Mapping[str, str]) -> httpx2.Request:
         headers = request.headers.copy()
+        headers.update(own)
         carrier: dict[str, str] = {}
         _TRACE.inject(carrier)
         headers.update(carrier)

@@ -15,6 +15,7 @@ import structlog
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.errors import SessionRefused
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class SharedSession(ABC):
         arguments: dict[str, Any],
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
+        caller: Caller | None = None,
     ) -> Any:
         """Call a tool of the server, or continue a call that asked for input.
 
@@ -79,7 +81,7 @@ class SharedSession(ABC):
         for _ in range(2):
             session = await self.session()
             try:
-                return await session.call(name, arguments, on_progress, tool_input)
+                return await session.call(name, arguments, on_progress, tool_input, caller)
             except SessionRefused:
                 continue  # the server did not execute the call, so it is safe to send it again
             except ToolUnavailable:
@@ -135,22 +137,24 @@ def owner_of(principal: Principal | None, sharing: Sharing) -> str:
 
 
 class _OwnSession(SharedSession):
-    def __init__(self, open_session: "Callable[[], Awaitable[ServerSession]]") -> None:
+    def __init__(self, open_session: "Callable[[Caller], Awaitable[ServerSession]]", caller: Caller) -> None:
         super().__init__()
         self._new = open_session
+        self.caller = caller
+        """That of the last call; a session that opens acts for its principal too."""
         self.calls = 0
         """Calls under way."""
         self.used_at = time.monotonic()
 
     async def _open_session(self) -> "ServerSession":
-        return await self._new()
+        return await self._new(Caller(self.caller.meta))
 
 
 class OwnSessions:
     """The sessions of owners. The one that is idle for longest makes room."""
 
     def __init__(self, toolset_id: str, most: int, idle: timedelta) -> None:
-        self.open_session: Callable[[], Awaitable[ServerSession]] | None = None
+        self.open_session: Callable[[Caller], Awaitable[ServerSession]] | None = None
         self._toolset_id = toolset_id
         self._most = most
         self._idle = idle.total_seconds()
@@ -163,7 +167,7 @@ class OwnSessions:
         return len(self._lines)
 
     @contextlib.asynccontextmanager
-    async def line(self, owner: str) -> AsyncGenerator[SharedSession]:
+    async def line(self, owner: str, caller: Caller | None = None) -> AsyncGenerator[SharedSession]:
         """Yield the session of an owner, for one call.
 
         Raises:
@@ -173,8 +177,9 @@ class OwnSessions:
         if line is None:
             self._make_room()
             assert self.open_session is not None
-            line = self._lines[owner] = _OwnSession(self.open_session)
+            line = self._lines[owner] = _OwnSession(self.open_session, caller or Caller())
         self._lines.move_to_end(owner)
+        line.caller = caller or line.caller
         line.calls += 1
         try:
             yield line

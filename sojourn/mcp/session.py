@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 import sojourn
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.errors import (
     EXCHANGE,
     UNAUTHORIZED,
@@ -75,10 +76,11 @@ class ServerSession:
         on_change: Callable[[], None],
         on_drop: Callable[[str, str], None],
         current_transport: Callable[[], Transport],
+        caller: Caller,
     ) -> None:
         self.lost = asyncio.Event()
         self._transport = transport
-        self._link = Link(toolset_id, transport.secrets, self.lost.set)
+        self._link = Link(toolset_id, transport.secrets, self.lost.set, caller)
         self._on_change = on_change
         self._on_drop = on_drop
         self._current_transport = current_transport
@@ -139,30 +141,38 @@ class ServerSession:
         arguments: dict[str, Any],
         on_progress: OnProgress | None,
         tool_input: ToolInput | None = None,
+        caller: Caller | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool, or continue a call, or read a resource (`READ_RESOURCE`).
 
         A cancellation is sent to the server.
         """
         if name == READ_RESOURCE:
-            read = await self._ask(lambda client: client.session.read_resource(arguments["uri"]))
+            read = await self._ask(lambda client: client.session.read_resource(arguments["uri"]), caller)
             return types.CallToolResult(content=[_block(contents) for contents in read.contents])
         request = types.CallToolRequest(params=_params(name, arguments, tool_input))
         state = tool_input.request_state if tool_input else None
         return await self._ask(
             lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress),
+            caller,
             (state,) if state else (),
         )
 
-    async def _ask(self, request: Callable[[Client], Awaitable[T]], secrets: tuple[str, ...] = ()) -> T:
+    async def _ask(
+        self,
+        request: Callable[[Client], Awaitable[T]],
+        caller: Caller | None = None,
+        secrets: tuple[str, ...] = (),
+    ) -> T:
         if self._client is None or self.lost.is_set():
             raise ToolUnavailable("the connection to its MCP server broke off")
-        exchange = Exchange()
+        caller = caller or self._link.caller
+        exchange = Exchange(caller=caller)
         token = EXCHANGE.set(exchange)
         try:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            fault = translate(error, exchange, (*secrets, *self._transport.secrets))
+            fault = translate(error, exchange, (*secrets, *caller.secrets, *self._transport.secrets))
             if exchange.leaves_session_in_doubt and await self._is_refused(self._client):
                 # Only a request that the server did not read may be sent again.
                 fault = fault if exchange.is_about_request else SessionRefused(f"{fault}")
@@ -171,8 +181,10 @@ class ServerSession:
                 self.lost.set()
             elif exchange.status == UNAUTHORIZED:
                 # The next session is opened with the credentials that the toolset has by then.
-                self.lost.set()
-                if self._current_transport() is not self._transport:
+                is_replaced = self._current_transport() is not self._transport
+                if is_replaced or not exchange.uses_own_credentials:
+                    self.lost.set()
+                if is_replaced:
                     fault = SessionRefused(f"{fault}")
             raise fault from None
         finally:
@@ -223,7 +235,7 @@ class ServerSession:
         if error is None or exchange is None:
             self._ready.set_result(None)
             return
-        fault = translate(error, exchange, self._transport.secrets)
+        fault = translate(error, exchange, (*self._link.caller.secrets, *self._transport.secrets))
         if not isinstance(fault, ToolUnavailable):
             text = (
                 str(fault)

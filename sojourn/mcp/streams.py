@@ -4,7 +4,7 @@ Import this module lazily: it loads the SDK.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -15,6 +15,7 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.lenient_answers import drop_odd_meta, is_answer, mend_answer, readable
 from sojourn.values.json_value import is_array, is_object
 
@@ -29,6 +30,8 @@ class Link:
     toolset_id: str
     secrets: tuple[str, ...]
     lose: Callable[[], None]
+    caller: Caller = field(default_factory=Caller)
+    """For whom the session's own requests act."""
 
 
 class _BoundedStream:

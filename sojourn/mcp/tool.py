@@ -21,11 +21,11 @@ from sojourn.core.payload.reading import fits_for_certain
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.content import ABSENT, error_code, error_text, to_parts, to_result
 from sojourn.mcp.elicitation import Rounds
 from sojourn.mcp.limits import mask_secrets, progress_line
-from sojourn.mcp.own_sessions import owner_of
 from sojourn.mcp.spec_from_listing import Terms
 from sojourn.serving.pace import fits, run_in_thread
 
@@ -141,10 +141,10 @@ class McpTool:
                     call, hints.unknown_tool(call.name, [tool.id for tool in known.values()])
                 )
             return await known[self.name].prepare({}, call, meta)()
-        secrets = self._connection.secrets
-        owner = owner_of(meta.principal, self._connection.sharing)
-        send = functools.partial(self._connection.send_for, owner, self.name, arguments, _progress(secrets))
-        rounds = Rounds(send, secrets, meta.input)
+        caller = Caller(meta, self._connection.secrets)
+        progress = _progress(caller)
+        send = functools.partial(self._connection.send_for, caller, self.name, arguments, progress)
+        rounds = Rounds(send, lambda: caller.secrets, meta.input)
         try:
             answer = await rounds.finish()
         except errors.OversizedResponse as error:
@@ -235,13 +235,15 @@ def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> Too
     return boundary.refusal(call, (error, hint))
 
 
-def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
+def _progress(caller: Caller) -> "OnProgress | None":
     """Return a callback that sends progress with this call's heartbeats, or None."""
     report = reporter.get()
     if report is None:
         return None
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(ProgressNote(progress_line(progress, total, message and mask_secrets(message, secrets))))
+        report(
+            ProgressNote(progress_line(progress, total, message and mask_secrets(message, caller.secrets)))
+        )
 
     return on_progress

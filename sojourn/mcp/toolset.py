@@ -90,7 +90,8 @@ class McpToolset:
         ttl: Maximum age of the list of tools.
         connect_timeout: Time limit for connecting to the server.
         session: Whose calls share a session with the server, and so what it keeps for one, such as a cart: those of a
-            `tenant`, those of a `principal`, or with `shared` all calls of a worker. Runs of none share one.
+            `tenant`, those of a `principal`, or with `shared` all calls of a worker. Runs of none share one. By default
+            a tenant's, or a principal's if the transport's headers come from a function.
         max_sessions: Most sessions of tenants or principals at once; for `mcp.Stdio` each is a process.
         session_idle: A session without a call for this long ends, with its state on the server.
         include: Names or patterns (`read_*`) of the tools to use, or a single one; by default all.
@@ -126,7 +127,7 @@ class McpToolset:
         retry: Retry | None = None,
         ttl: timedelta = TTL,
         connect_timeout: timedelta = CONNECT_TIMEOUT,
-        session: Sharing = "tenant",
+        session: Sharing | None = None,
         max_sessions: int = MAX_SESSIONS,
         session_idle: timedelta = SESSION_IDLE,
         include: str | Iterable[str] | None = None,

@@ -8,17 +8,21 @@ Nothing is started or imported until a session opens. A `repr` shows no secrets:
 program, of an address only scheme, host and port.
 """
 
+import asyncio
+import inspect
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sojourn.authoring.options import TEXT, TEXTS, Kind, declares
-from sojourn.errors import DefinitionError
+from sojourn.contracts.tool_call import ToolCallMeta
+from sojourn.errors import DefinitionError, RateLimited, ToolUnavailable
+from sojourn.mcp.caller import Caller, Credentials
 
 if TYPE_CHECKING:
     from sojourn.mcp.streams import Link
@@ -243,13 +247,56 @@ class Stdio:
         return f"Stdio({self.command!r})"
 
 
-@declares("mcp.Http", url=_SECRET, headers=_TEXTS_BY_NAME, secrets=_SECRETS)
+MakeHeaders = Callable[[ToolCallMeta | None], Mapping[str, str] | Awaitable[Mapping[str, str]]]
+"""The headers of a request for a call; None stands for listing."""
+
+_HEADERS = Kind(
+    "a mapping of name to text, or a function of a call's meta that returns one",
+    lambda given: _TEXTS_BY_NAME.fits(given) or (callable(given) and not isinstance(given, type)),
+    is_secret=True,
+)
+_MAKE_TIMEOUT = 30.0
+
+
+class _MadeHeaders:
+    """The headers that a function of the author returns for each request."""
+
+    def __init__(self, make: MakeHeaders) -> None:
+        self._make = make
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]:
+        try:
+            async with asyncio.timeout(_MAKE_TIMEOUT):
+                made = self._make(caller.meta)
+                headers = dict(await made if inspect.isawaitable(made) else made)
+            caller.note(of_headers(headers))
+            fault = next(_unsendable(headers), None)
+        except (ToolUnavailable, RateLimited):
+            raise
+        except Exception as error:
+            # The message has only the class of the error, whose text may quote a credential.
+            raise ToolUnavailable(
+                f"the function of its MCP server's headers fails with {type(error).__name__}"
+            ) from error
+        if fault is not None:
+            raise ToolUnavailable(
+                f"the function of its MCP server's headers returns one that cannot be sent: {fault}"
+            )
+        return headers
+
+    async def renew(self, caller: Caller, sent: Mapping[str, str], challenge: Mapping[str, str]) -> bool:  # noqa: ARG002
+        """Return whether the function returns other headers by now."""
+        return dict(await self.headers(caller)) != dict(sent)
+
+
+@declares("mcp.Http", url=_SECRET, headers=_HEADERS, secrets=_SECRETS)
 class Http:
     """A server at an address, over streamable HTTP.
 
     Args:
         url: `http://` or `https://`. Messages contain only scheme, host and port.
-        headers: Headers of every request, such as `Authorization`.
+        headers: Headers of every request, such as `Authorization`; or a function, async or not, that returns those of a
+            request. It gets the `ToolCallMeta` of the call, whose `principal` the call acts for, or None for listing.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:
@@ -257,10 +304,16 @@ class Http:
     """
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | MakeHeaders | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.url = url
-        self.headers = dict(headers or {})
+        self.headers = {} if callable(headers) else dict(headers or {})
+        self.credentials: Credentials | None = _MadeHeaders(headers) if callable(headers) else None
+        """What gives each request its headers, if they differ by caller."""
         self._declared = tuple(secrets)
         _check(type(self).__name__, url, self.headers)
 
@@ -273,7 +326,7 @@ class Http:
         """Open an HTTP client for the requests of a session."""
         from sojourn.mcp.http import http_streams  # noqa: PLC0415 - loads the SDK
 
-        return http_streams(self.url, self.headers, link)
+        return http_streams(self.url, self.headers, self.credentials, link)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_origin(urlsplit(self.url))!r})"
@@ -289,7 +342,7 @@ class Sse(Http):
         """Open the stream of events."""
         from sojourn.mcp.http import sse_streams  # noqa: PLC0415 - loads the SDK
 
-        return sse_streams(self.url, self.headers, link)
+        return sse_streams(self.url, self.headers, self.credentials, link)
 
 
 def _check(place: str, url: str, headers: Mapping[str, str]) -> None:
@@ -300,9 +353,15 @@ def _check(place: str, url: str, headers: Mapping[str, str]) -> None:
         valid = False
     if not valid:
         raise DefinitionError(f"mcp.{place}: the address has the form http://host[:port]/path, or https://")
+    for name in _unsendable(headers):
+        raise DefinitionError(f"mcp.{place}: the header {name} cannot be sent")
+
+
+def _unsendable(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of headers that HTTP does not allow."""
     for name, value in headers.items():
         if not name.isascii() or not name.isprintable() or any(each in value for each in "\r\n\0"):
-            raise DefinitionError(f"mcp.{place}: the header {ascii(name)[:60]} cannot be sent")
+            yield ascii(name)[:60]
 
 
 def _origin(parts: SplitResult) -> str:

@@ -273,7 +273,7 @@ async def test_a_call_is_restarted_once(monkeypatch):
     given = ToolInput(responses={}, request_state='{"state": true, "asked": {}}\nfirst')
     server = Script(REFUSED, asks("second", roots=ROOTS), REFUSED, DONE)
     with pytest.raises(ErrorResponse):
-        await Rounds(server.send, (), given).finish()
+        await Rounds(server.send, tuple, given).finish()
     assert [each and each.request_state for each in server.given] == ["first", None, "second"]
 
 
@@ -282,13 +282,13 @@ async def test_a_restarted_call_gets_all_its_responses(monkeypatch):
     monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
     params = types.ElicitRequestFormParams(message="Who?", requested_schema=NAME)
     asking = asks("s", seat=types.ElicitRequest(params=params), roots=ROOTS)
-    needed = await Rounds(Script(asking).send, (), None).finish()
+    needed = await Rounds(Script(asking).send, tuple, None).finish()
     assert isinstance(needed, InputRequired)
     answers = {**needed.responses, "seat": accepted(name="Ada")}
     assert set(answers) == {"seat", "roots"}
     server = Script(REFUSED, asking, DONE)
     given = ToolInput(responses=answers, request_state=needed.request_state)
-    assert await Rounds(server.send, (), given).finish() is DONE
+    assert await Rounds(server.send, tuple, given).finish() is DONE
     assert [each and each.responses for each in server.given] == [answers, None, answers]
 
 
@@ -299,7 +299,7 @@ async def test_only_a_refused_state_restarts_a_call():
     for given, error in ((stateful, ErrorResponse("no", -32_000)), (stateless, REFUSED), (None, REFUSED)):
         server = Script(error, DONE)
         with pytest.raises(ErrorResponse):
-            await Rounds(server.send, (), given).finish()
+            await Rounds(server.send, tuple, given).finish()
         assert len(server.given) == 1
 
 
@@ -307,10 +307,10 @@ async def test_the_tenth_answer_of_a_call_may_be_its_result(monkeypatch):
     """At most ten requests are made, and the tenth answer may be the result."""
     monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
     asking = [asks("s", roots=ROOTS)] * (MAX_INPUT_ROUNDS - 1)
-    assert await Rounds(Script(*asking, DONE).send, (), None).finish() is DONE
+    assert await Rounds(Script(*asking, DONE).send, tuple, None).finish() is DONE
     server = Script(*asking, asks("s", roots=ROOTS), DONE)
     with pytest.raises(UnsupportedElicitation, match="again and again"):
-        await Rounds(server.send, (), None).finish()
+        await Rounds(server.send, tuple, None).finish()
     assert len(server.given) == MAX_INPUT_ROUNDS
 
 
