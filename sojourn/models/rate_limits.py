@@ -12,16 +12,17 @@ event loop. Methods take the time, in seconds of any clock.
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from pydantic_ai.concurrency import ConcurrencyLimiter
 from pydantic_ai.exceptions import ModelRateLimitError
 from pydantic_ai.models import Model
 
 from sojourn.errors import DefinitionError
+from sojourn.serving.fair_slots import FairSlots, running_tenant
+from sojourn.values.fair_queue import FairQueue
 
 __all__ = ["LONGEST_WAIT", "Allowance", "Limiter", "RequestLimits", "SentRequest", "limiter_for"]
 
@@ -148,7 +149,10 @@ class SentRequest:
 
 
 class Limiter:
-    """Delays the requests to one provider so that they stay within its limits."""
+    """Delays the requests to one provider so that they stay within its limits.
+
+    Requests that wait go by tenant in turn: the queue of one delays and refuses no request of another.
+    """
 
     def __init__(
         self,
@@ -162,18 +166,19 @@ class Limiter:
         self.allowance = Allowance()
         self._clock = clock or asyncio.get_running_loop().time
         self._sleep = sleep
-        self._slots: ConcurrencyLimiter | None = None
-        self._turn = asyncio.Lock()  # fair: first come, first served
-        self._queued = 0.0
-        self._handed_over = 0.0
+        self._slots: FairSlots[str] | None = None
+        self._queue: FairQueue[_QueuedRequest] = FairQueue()
+        self._handed_over: dict[str, float] = {}
+        """By tenant, when the last of the requests that Temporal repeats may be sent."""
         if limits:
             self.limit(limits)
 
     def limit(self, limits: RequestLimits) -> None:
         """Apply a planner's limits, if they are stricter."""
         most = limits.concurrency
-        if most is not None and (self._slots is None or most < self._slots.max_running):
-            self._slots = ConcurrencyLimiter(most, name=self.name)
+        if most is not None:
+            self._slots = self._slots or FairSlots(most)
+            self._slots.slots = min(self._slots.slots, most)
         if limits.tokens_per_minute is not None:
             self.allowance.limit(limits.tokens_per_minute)
 
@@ -184,11 +189,11 @@ class Limiter:
         A `ModelRateLimitError` in the block lowers the rate; one is raised instead of a wait of more than
         30 s.
         """
-        slots = self._slots
-        if slots:
-            await self._slot(slots, tokens, model)
-        try:
-            await self._admit(tokens, model)
+        request = _QueuedRequest(running_tenant(), tokens, model, self._clock())
+        async with AsyncExitStack() as held:
+            if self._slots:
+                await self._take_slot(self._slots, request, held)
+            await self._admit(request)
             began, sent = self._clock(), SentRequest()
             try:
                 yield sent
@@ -198,43 +203,94 @@ class Limiter:
                 raise
             self.allowance.count_success()
             if sent.used:
-                self.allowance.take(sent.used - tokens, self._clock())
-        finally:
-            if slots:
-                slots.release()
+                self._correct(request, sent.used - tokens)
 
-    async def _slot(self, slots: ConcurrencyLimiter, tokens: float, model: str) -> None:
+    async def _take_slot(
+        self, slots: FairSlots[str], request: "_QueuedRequest", held: AsyncExitStack
+    ) -> None:
         try:
             async with asyncio.timeout(LONGEST_WAIT):
-                await slots.acquire(f"model:{model}")
+                await held.enter_async_context(slots.slot(request.tenant, request.model))
         except TimeoutError:
-            raise self._later(LONGEST_WAIT, tokens, model) from None
+            raise self._later(LONGEST_WAIT, request) from None
 
-    async def _admit(self, tokens: float, model: str) -> None:
-        self._check(self.allowance.wait(tokens, self._clock(), self._queued), tokens, model)
-        self._queued += tokens
+    async def _admit(self, request: "_QueuedRequest") -> None:
+        """Wait for the request's turn, and then for its tokens.
+
+        While the first request waits for tokens, one of another tenant may go before it.
+        """
+        ahead = self._queue.ahead(request.tenant)
+        self._check(self.allowance.wait(request.tokens, self._clock(), ahead), request)
+        self._queue.push(request.tenant, request, request.tokens)
         try:
-            async with self._turn:
-                while (wait := self.allowance.wait(tokens, self._clock())) > 0:
-                    self._check(wait, tokens, model)
-                    await self._sleep(wait)
-                self.allowance.take(tokens, self._clock())
+            while not await self._is_sent(request):
+                pass
+        except BaseException:
+            self._queue.remove(request.tenant, request)
+            raise
         finally:
-            self._queued -= tokens
+            self._wake_first()
 
-    def _check(self, wait: float, tokens: float, model: str) -> None:
+    async def _is_sent(self, request: "_QueuedRequest") -> bool:
+        """Send a request whose turn it is, or wait for what may change."""
+        if self._queue.first() is not request:
+            request.turn.clear()
+            try:
+                async with asyncio.timeout(LONGEST_WAIT - (self._clock() - request.began)):
+                    await request.turn.wait()
+            except TimeoutError:  # requests of other tenants came and went first
+                raise self._later(LONGEST_WAIT, request) from None
+        elif (wait := self.allowance.wait(request.tokens, self._clock())) > 0:
+            self._check(wait, request)
+            await self._sleep(wait)
+        else:
+            self._queue.pop()
+            self.allowance.take(request.tokens, self._clock())
+            return True
+        return False
+
+    def _correct(self, request: "_QueuedRequest", tokens: float) -> None:
+        """Count what a request used beyond its estimate, or less."""
+        self.allowance.take(tokens, self._clock())
+        self._queue.charge(request.tenant, tokens)
+        self._wake_first()
+
+    def _wake_first(self) -> None:
+        if first := self._queue.first():
+            first.turn.set()
+
+    def _check(self, wait: float, request: "_QueuedRequest") -> None:
         if wait > LONGEST_WAIT:
-            raise self._later(wait, tokens, model)
+            raise self._later(wait, request)
 
-    def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Return the error that makes Temporal repeat a request in its turn."""
+    def _later(self, wait: float, request: "_QueuedRequest") -> ModelRateLimitError:
+        """Return the error that makes Temporal repeat a request in its turn.
+
+        Each tenant has turns of its own, as far apart as its share of the rate allows.
+        """
         now = self._clock()
-        wait = max(wait, self._handed_over - now)
+        self._handed_over = {tenant: until for tenant, until in self._handed_over.items() if until > now}
+        wait = max(wait, self._handed_over.get(request.tenant, now) - now)
         rate = self.allowance.rate
-        self._handed_over = now + wait + (tokens / rate * 60 if rate else 0.0)
-        return ModelRateLimitError(
-            model or self.name, f"the requests to {self.name} stay under its rate limit", retry_after=wait
+        sharing = len({*self._handed_over, request.tenant})
+        self._handed_over[request.tenant] = (
+            now + wait + (request.tokens / rate * 60 * sharing if rate else 0.0)
         )
+        return ModelRateLimitError(
+            request.model or self.name,
+            f"the requests to {self.name} stay under its rate limit",
+            retry_after=wait,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _QueuedRequest:
+    tenant: str
+    tokens: float
+    model: str
+    began: float
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the request is first."""
 
 
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Limiter]] = WeakKeyDictionary()

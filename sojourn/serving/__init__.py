@@ -1,5 +1,5 @@
-"""Keep a worker's process sound, in its memory, its event loop and its exit.
+"""Keep a worker's process sound, and what its tenants share fair.
 
-The package decides when a cached run is evicted and when a blocked process ends. It may import the Temporal
-SDK's worker, no agent. Begin with `sojourn.worker`, which uses each of these.
+The package decides when a cached run is evicted, when a blocked process ends, and which tenant gets a
+slot. It may import the Temporal SDK's worker, no agent. Begin with `sojourn.worker`, which uses most of these.
 """

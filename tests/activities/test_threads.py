@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from sojourn.errors import ToolUnavailable
 from sojourn.serving.hardening.threads import SyncThreads
+from tests.in_activity import as_tenant
 
 ROOT = Path(__file__).parents[2]
 SOON = 0.5
@@ -228,6 +229,31 @@ async def test_calls_that_take_all_threads_delay_only_calls_of_their_tool(make_s
     assert await asyncio.gather(*tasks) == ["late"] * 5
 
 
+async def test_calls_that_take_all_threads_delay_no_other_tenant(make_stuck, until):
+    """A tenant without a thread gets a spare one, and tenants that wait get theirs in turn."""
+    threads, stuck, order = SyncThreads(4), [make_stuck() for _ in range(10)], list[str]()
+
+    def call(tenant):
+        return threads.run("a.b.c", lambda: order.append(tenant))
+
+    noisy = [asyncio.create_task(as_tenant("noisy", threads.run, "a.b.c", each)) for each in stuck]
+    await until(lambda: sum(each.begun.is_set() for each in stuck) == 4)
+    await as_tenant("quiet", call, "quiet")
+    assert sum(each.begun.is_set() for each in stuck) == 4
+    spare = make_stuck()
+    noisy.append(asyncio.create_task(as_tenant("quiet", threads.run, "a.b.c", spare)))
+    await until(spare.begun.is_set)
+    waiting = asyncio.create_task(as_tenant("quiet", call, "quiet"))
+    await asyncio.sleep(0)
+    stuck[0].released.set()
+    spare.released.set()
+    await waiting
+    assert order == ["quiet"] * 2
+    for each in stuck:
+        each.released.set()
+    await asyncio.gather(*noisy)
+
+
 async def test_threads_stay_within_the_sum_of_both_bounds(make_stuck, until, count_threads):
     """Calls that wait when the bound is reached are refused too, however many become overdue at once."""
     threads, stuck = SyncThreads(4, most_abandoned=2), [make_stuck() for _ in range(12)]
@@ -260,7 +286,7 @@ async def test_no_slot_is_lost_over_a_thousand_quick_calls():
     assert all(done[number] == number for number in range(1_000) if number % 3 and number % 7)
     barrier = threading.Barrier(4)
     await asyncio.gather(*[threads.run("a.b.c", lambda: barrier.wait(20)) for _ in range(4)])
-    assert (threads._running, dict(threads._abandoned), dict(threads._slots.taken)) == (0, {}, {})
+    assert (threads._running, dict(threads._abandoned), dict(threads._slots.by_name)) == (0, {}, {})
 
 
 async def test_a_system_without_threads_makes_the_tool_unavailable(monkeypatch):

@@ -23,6 +23,7 @@ from sojourn.models.rate_limits import (
 )
 from sojourn.testing.providers import PROTOCOLS
 from sojourn.testing.providers.clients import model_of
+from tests.in_activity import as_tenant
 
 
 class Time:
@@ -366,7 +367,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(limiter):
     with pytest.raises(asyncio.CancelledError):
         await task
     set_._sleep = sleep
-    assert set_._queued == 0
+    assert len(set_._queue) == 0
     assert await send()
 
 
@@ -378,6 +379,74 @@ async def test_other_failures_do_not_change_the_rate(limiter):
         async with set_.request(500):
             raise ValueError("odd")
     assert set_.allowance.rate == 3000
+
+
+# Tenants.
+
+
+async def send_together(limiter, *requests):
+    """Send requests of tenants, `(tenant, tokens, used)`, at once, and return the order in which they were sent, and the errors."""
+    order = list[str]()
+
+    async def send(tenant, tokens, used):
+        async with limiter.request(tokens) as sent:
+            order.append(tenant)
+            await asyncio.sleep(0)
+            sent.used = used
+
+    sending = [as_tenant(each[0], send, *each) for each in requests]
+    return order, [each for each in await asyncio.gather(*sending, return_exceptions=True) if each]
+
+
+async def test_a_tenants_queue_turns_no_request_of_another_away(limiter):
+    """With almost 30 s of one tenant's requests waiting, another tenant's is sent after one of them."""
+    set_ = limiter(tokens_per_minute=6000)
+    async with set_.request(6000):
+        pass
+    order, errors = await send_together(set_, *10 * [("noisy", 280, 280)], ("quiet", 600, 600))
+    assert (order, errors) == (["noisy", "quiet", *9 * ["noisy"]], [])
+
+
+async def test_a_tenants_own_queue_turns_its_request_away(limiter):
+    """A request waits for its tenant's queue, and for as much of the others' as goes before it."""
+    set_ = limiter(tokens_per_minute=6000)
+    async with set_.request(6000):
+        pass
+    order, errors = await send_together(set_, *6 * [("noisy", 500, 500)], ("noisy", 600, 600))
+    assert (order, [type(each) for each in errors]) == (6 * ["noisy"], [ModelRateLimitError])
+
+
+async def test_each_tenant_is_handed_over_in_a_line_of_its_own(limiter):
+    """While all is closed, a tenant's many requests put off those of another by no more than their share."""
+    set_ = limiter(tokens_per_minute=6000)
+    await refused(set_, retry_after=90)
+
+    async def send():
+        with pytest.raises(ModelRateLimitError) as caught:
+            async with set_.request(600):
+                pytest.fail("it was sent")
+        return caught.value.retry_after
+
+    noisy = [await as_tenant("noisy", send) for _ in range(20)]
+    quiet = [await as_tenant("quiet", send) for _ in range(2)]
+    assert noisy[-1] == pytest.approx(90 + 19 * 12)
+    assert quiet == [pytest.approx(90), pytest.approx(90 + 2 * 12)]
+
+
+async def test_a_tenant_pays_for_what_it_underestimates(limiter):
+    """A tenant whose requests use more than was estimated waits for it, while others go first."""
+    set_ = limiter(tokens_per_minute=6000)
+    async with set_.request(6000):
+        pass
+    order, errors = await send_together(set_, *4 * [("greedy", 100, 300), ("modest", 100, 100)])
+    assert errors == []
+    assert order == ["greedy", "modest", "modest", "modest", "greedy", "modest", "greedy", "greedy"]
+
+
+async def test_slots_go_to_tenants_in_turn(limiter):
+    """Of requests that wait for a slot, another tenant's is the next but one."""
+    order, errors = await send_together(limiter(concurrency=1), *10 * [("noisy", 500, 0)], ("quiet", 500, 0))
+    assert (order, errors) == (["noisy", "noisy", "quiet", *8 * ["noisy"]], [])
 
 
 # Requests in flight.
@@ -417,9 +486,9 @@ async def test_the_strictest_concurrency_applies(limiter):
     """Of the limits of several planners for one provider, the lowest applies."""
     some = limiter(concurrency=3)
     some.limit(RequestLimits(concurrency=5))
-    assert some._slots.max_running == 3
+    assert some._slots.slots == 3
     some.limit(RequestLimits(concurrency=1))
-    assert some._slots.max_running == 1
+    assert some._slots.slots == 1
 
 
 # Shared limiters.

@@ -18,6 +18,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.security.principals import LOCAL, principal_of
 from sojourn.http.security.requests import address_of, is_stream, refuse
 from sojourn.reader import Cache
+from sojourn.serving.fair_slots import FairSlots
 
 __all__ = [
     "RateLimitMiddleware",
@@ -44,6 +45,9 @@ MAX_KNOWN = 100_000
 
 READINGS = 8
 """Most concurrent heavy reads: histories, lists by labels, transcripts, artifacts."""
+
+READINGS_OF_TENANT = 4
+"""Most concurrent heavy reads of the principals of one tenant."""
 
 READINGS_OF_ONE = 1
 """Most concurrent heavy reads of one principal, since all principals share one processor."""
@@ -257,37 +261,31 @@ async def _turn(slot: _StreamSlot) -> AsyncGenerator[None]:
             slot.charge(COST * (time.monotonic() - begin))
 
 
-class _HeavyReads:
+class _HeavyReads(FairSlots[_Whose]):
     def __init__(self) -> None:
-        self._all = asyncio.Semaphore(READINGS)
-        self._of: dict[_Whose, tuple[asyncio.Semaphore, int]] = {}
-        """By principal, its turns, and how many requests it has for them."""
+        super().__init__(READINGS)
+
+    def is_free(self, tenant: str, name: _Whose) -> bool:
+        return super().is_free(tenant, name) and self._busy(name) is None
+
+    def _busy(self, whose: _Whose) -> str | None:
+        """Return who reads as much as they may, the principal or its tenant, or None."""
+        tenant, subject = whose
+        if self.by_name[whose] >= READINGS_OF_ONE:
+            return subject
+        return f"tenant {tenant}" if tenant and self.by_tenant[tenant] >= READINGS_OF_TENANT else None
 
     @contextlib.asynccontextmanager
     async def turn(self, whose: _Whose) -> AsyncGenerator[None]:
-        own, count = self._of.get(whose, (asyncio.Semaphore(READINGS_OF_ONE), 0))
-        self._of[whose] = (own, count + 1)
-        try:
-            async with _within(own, 429, whose[1]), _within(self._all, 503, "all clients together"):
-                yield
-        finally:
-            own, count = self._of.pop(whose)
-            if count > 1:
-                self._of[whose] = (own, count - 1)
-
-
-@contextlib.asynccontextmanager
-async def _within(turns: asyncio.Semaphore, status: int, who: str) -> AsyncGenerator[None]:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await turns.acquire()
-    except TimeoutError:
-        detail = f"{who} reads too much at once: no turn came within {PATIENCE:g} s"
-        raise _too_many("too_many_readings", detail, 1, status) from None
-    try:
-        yield
-    finally:
-        turns.release()
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await stack.enter_async_context(self.slot(whose[0], whose))
+            except TimeoutError:
+                busy = self._busy(whose)
+                detail = f"{busy or 'all clients together'} reads too much at once: no turn came within {PATIENCE:g} s"
+                raise _too_many("too_many_readings", detail, 1, 429 if busy else 503) from None
+            yield
 
 
 def count_anonymous(scope: Scope) -> None:

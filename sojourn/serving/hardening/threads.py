@@ -1,7 +1,8 @@
-"""Threads of sync tools, shared so that no tool takes all of them.
+"""Threads of sync tools, shared so that no tool and no tenant takes all of them.
 
-While slots are free, the first to ask gets one. A tool that holds fewer than its own few slots gets one
-even when none is free: hanging calls of one tool delay only further calls of that tool.
+While slots are free, the first to ask gets one, and then the waiting tenants in turn. A tool that holds
+fewer than its own few slots gets one even when none is free: hanging calls of one tool delay only further
+calls of that tool. So does a tenant that holds none, while a few spare ones are left.
 
 A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on, is
 counted, and holds no slot. When too many of a tool's calls are abandoned, its further calls are refused
@@ -12,9 +13,8 @@ interpreter joins the threads of an executor.
 import asyncio
 import contextvars
 import threading
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
@@ -23,62 +23,31 @@ import structlog
 
 from sojourn.contracts import safe_exceptions
 from sojourn.errors import ToolUnavailable
+from sojourn.serving.fair_slots import FairSlots, running_tenant
 from sojourn.values.text import count_noun
 
-__all__ = ["SYNC_THREADS", "Slots", "SyncThreads"]
+__all__ = ["SYNC_THREADS", "SyncThreads"]
 
 
-class Slots:
-    """The slots of one event loop. A tool may hold `own` even when none is free."""
+class _ThreadSlots(FairSlots[str]):
+    def __init__(self, slots: int) -> None:
+        super().__init__(slots)
+        self._own = max(1, slots // OWN_SHARE)
+        self._spare = max(1, slots // SPARE_SHARE)
 
-    def __init__(self, slots: int, own: int) -> None:
-        self.taken: Counter[str] = Counter()
-        self._slots = slots
-        self._own = own
-        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
-
-    @asynccontextmanager
-    async def slot(self, tool_id: str) -> AsyncGenerator[None]:
-        if self._is_free(tool_id):
-            self.taken[tool_id] += 1
-        else:
-            await self._wait_for_slot(tool_id)
-        try:
-            yield
-        finally:
-            self._give_back(tool_id)
-
-    def _is_free(self, tool_id: str) -> bool:
-        return self.taken.total() < self._slots or self.taken[tool_id] < self._own
-
-    async def _wait_for_slot(self, tool_id: str) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append((tool_id, waiter))
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.cancelled():
-                self._waiting.remove((tool_id, waiter))
-            else:  # the slot was given at this moment
-                self._give_back(tool_id)
-            raise
-
-    def _give_back(self, tool_id: str) -> None:
-        self.taken[tool_id] -= 1
-        if not self.taken[tool_id]:
-            del self.taken[tool_id]
-        for index, (waiting, waiter) in enumerate(self._waiting):
-            if not waiter.done() and self._is_free(waiting):
-                del self._waiting[index]
-                self.taken[waiting] += 1
-                waiter.set_result(None)
-                return
+    def is_free(self, tenant: str, name: str) -> bool:
+        total = self.by_tenant.total()
+        is_first = not self.by_tenant[tenant] and total < self.slots + self._spare
+        return total < self.slots or self.by_name[name] < self._own or is_first
 
 
 SYNC_THREADS = 64
 
 OWN_SHARE = 16
 """The share of each tool, even if others use all threads: one in this many, at least one."""
+
+SPARE_SHARE = 8
+"""The share of threads beyond the others, for the first calls of tenants that have none: one in this many."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -94,7 +63,7 @@ class SyncThreads:
         self._idle: list[_Inbox] = []
         self._threads = threads
         self._most_abandoned = max(1, threads // 2) if most_abandoned is None else most_abandoned
-        self._slots = Slots(threads, max(1, threads // OWN_SHARE))
+        self._slots = _ThreadSlots(threads)
         self._running = 0
         self._abandoned: Counter[str] = Counter()
 
@@ -114,7 +83,7 @@ class SyncThreads:
                 `CancelledError`); that error is the cause.
         """
         self._refuse_when_held(tool_id)
-        async with self._slots.slot(tool_id):
+        async with self._slots.slot(running_tenant(), tool_id):
             self._refuse_when_held(tool_id)  # others were abandoned while this call waited
             job = self._start(tool_id, call)
             try:

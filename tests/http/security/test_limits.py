@@ -261,6 +261,35 @@ async def test_few_requests_read_much_at_once(serve_web, monkeypatch, until):
     assert [(await each).status_code for each in (*first, other, waiting)] == [200] * 3
 
 
+async def test_the_reads_of_one_tenant_leave_turns_to_others(serve_web, monkeypatch, until):
+    """The users of a tenant have half of the turns; others read at once, and when all turns are taken, 503 says so."""
+    monkeypatch.setattr(limits, "PATIENCE", 0.5)
+    web = make_web(auth=by_name, settings=SecuritySettings())
+    let_go, at_once = asyncio.Event(), list[str]()
+
+    @web.get("/much")
+    async def much(request: Request, asking: Asking) -> str:
+        async with limits.heavy_read():
+            at_once.append(asking.tenant)
+            await let_go.wait()
+        return "read"
+
+    client = await serve_web(web)
+
+    def ask(who):
+        return asyncio.create_task(client.get("/much", headers=as_(who)))
+
+    noisy = [ask(f"acme/u{number}") for number in range(8)]
+    await until(lambda: at_once == ["acme"] * 4)
+    quiet = [ask("globex/ana"), *(ask(f"u{number}") for number in range(3))]
+    await until(lambda: len(at_once) == 8)
+    refused = await asyncio.gather(*noisy[4:], ask("initech/bo"))
+    assert [each.status_code for each in refused] == [429] * 4 + [503]
+    assert "tenant acme reads too much" in refused[0].json()["detail"]
+    let_go.set()
+    assert [(await each).status_code for each in (*noisy[:4], *quiet)] == [200] * 8
+
+
 async def test_an_answer_without_a_length_is_counted_as_a_stream(serve_web):
     """A table that is read on the way lasts as a stream of events does."""
     web = make_web(auth=by_name, settings=SecuritySettings(streams=0))
