@@ -32,6 +32,7 @@ from sojourn.authoring.options import (
 from sojourn.authoring.runnable import (
     RemoteToolset,
     Runnable,
+    VaultUser,
     instructions_of,
     unusable_tools_of,
     why_left_out,
@@ -53,9 +54,10 @@ from sojourn.policy import PolicyEngine, as_policy_engine
 from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
-    from sojourn.storage import (
-        StorageDriver,
-    )  # importing it loads the Temporal SDK, which a declaration does not need
+    # Importing them loads the Temporal SDK, which a declaration does not need.
+    from sojourn.storage import StorageDriver
+    from sojourn.vault.sealed import TokenVault
+    from sojourn.vault.vault import Vault
 
 __all__ = ["AnyTool", "App", "NoticeFunction"]
 
@@ -85,6 +87,9 @@ AnyTool = Runnable | ExportedTool[..., Any]
     interceptors=list_of("interceptors"),
     attachments=Kind("AttachmentLimits(...)", lambda value: isinstance(value, AttachmentLimits)),
     live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
+    vault=Kind(
+        "an address or a Vault", lambda value: isinstance(value, str) or hasattr(value, "get"), is_secret=True
+    ),
     allow_loosening=FLAG,
     visibility=VISIBILITY,
     on_wait=_TOLD,
@@ -111,6 +116,8 @@ class App:
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`; `SOJOURN_LIVE`, which
             `sojourn dev` sets, else within this process. Clients need the same.
+        vault: Keeps OAuth tokens for MCP servers, so that workers share them: a `Vault`, `folder:/PATH` or `redis://HOST:PORT/DB`; by
+            default `SOJOURN_VAULT`. It needs a key ring (`SOJOURN_KEYRING`).
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
         visibility: Who sees a run over HTTP: everyone in its tenant, or with `subject` only those it acts for,
             operators, and those who have to approve one of its calls. A child run is seen as its parent is.
@@ -138,6 +145,7 @@ class App:
         attachments: AttachmentLimits | None = None,
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
+        vault: "Vault | str | None" = None,
         allow_loosening: bool = False,
         visibility: Visibility = "tenant",
         versioning: Versioning = "auto_upgrade",
@@ -161,6 +169,7 @@ class App:
         self.interceptors = [_check_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
+        self._vault = vault
         self._allow_loosening = allow_loosening
         self.visibility: Visibility = visibility
         if versioning not in get_args(Versioning):
@@ -396,16 +405,33 @@ class App:
 
         return as_transport(self._live or settings.live())
 
+    @cached_property
+    def vault(self) -> "TokenVault | None":
+        """What keeps OAuth tokens, by the settings as they are at the first use.
+
+        Raises:
+            DefinitionError: A setting cannot be read, or there is no key ring.
+        """
+        from sojourn.connection import settings  # noqa: PLC0415 - as above
+        from sojourn.vault.sealed import token_vault  # noqa: PLC0415
+
+        return token_vault(self._vault or settings.vault(), settings.key_ring())
+
     async def open(self) -> None:
         """Open the remote toolsets, when a worker starts."""
         _ = self.live  # raises here when the setting is invalid
+        for toolset in self._toolsets.values():
+            if isinstance(toolset, VaultUser):
+                toolset.use_vault(self.vault)
         await asyncio.gather(
             *(toolset.open() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
         )
 
     async def close(self) -> None:
-        """Close the remote toolsets and the live transport."""
+        """Close the remote toolsets, the live transport and the vault."""
+        vault = self.__dict__.get("vault")  # not made for this
         await asyncio.gather(
+            *((vault.close(),) if vault else ()),
             self.live.close(),
             *(toolset.close() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset)),
         )

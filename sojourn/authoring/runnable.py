@@ -7,7 +7,7 @@ toolset, such as an MCP server's, implement it themselves.
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -15,12 +15,16 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.validate import Validator
 from sojourn.values.text import closest_name
 
+if TYPE_CHECKING:
+    from sojourn.vault.sealed import TokenVault
+
 __all__ = [
     "LISTING",
     "Filler",
     "ProgressNote",
     "RemoteToolset",
     "Runnable",
+    "VaultUser",
     "instructions_of",
     "progress",
     "reporter",
@@ -121,6 +125,15 @@ class RemoteToolset(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class VaultUser(Protocol):
+    """A toolset that keeps tokens."""
+
+    def use_vault(self, vault: "TokenVault | None") -> None:
+        """Keep tokens in a vault from now on, or within the process."""
+        ...
 
 
 def unusable_tools_of(toolset: RemoteToolset) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from sojourn.authoring.app import App
 from sojourn.checks import Check
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.values.text import count_noun, plain
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "check_model",
     "check_storage",
     "check_toolsets",
+    "check_vault",
     "models_of",
     "queues_of",
 ]
@@ -131,6 +133,21 @@ def models_of(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
             except ApplicationError as error:
                 wrong[agent.planner.model_name] = error.message
     return named, wrong
+
+
+async def check_vault(app: App) -> Check | None:
+    """Keep a value in the vault of tokens, if there is one, and read it."""
+    try:
+        vault = app.vault
+        if vault is None:
+            return None
+        await vault.check()
+    except (DefinitionError, ToolUnavailable) as error:
+        mend = "correct SOJOURN_VAULT and SOJOURN_KEYRING, which workers and the HTTP service share"
+        return Check("vault", False, str(error), mend)
+    if not vault.has_locks:
+        return Check("vault", True, "it has no locks: two processes may renew one token at the same time")
+    return Check("vault", True, "keeps what it is given, encrypted")
 
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn doctor"')

@@ -33,6 +33,7 @@ __all__ = [
     "public_url",
     "requires_encryption",
     "task_queue",
+    "vault",
 ]
 
 DEFAULT_TASK_QUEUE = "sojourn"
@@ -158,6 +159,11 @@ def codec() -> str | None:
 def key_ring() -> str | None:
     """Return the key ring that encrypts payloads, as a file or MODULE:RING, or None."""
     return os.environ.get("SOJOURN_KEYRING") or None
+
+
+def vault() -> str | None:
+    """Return the vault of tokens, such as `folder:/PATH`, or None."""
+    return os.environ.get("SOJOURN_VAULT") or None
 
 
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

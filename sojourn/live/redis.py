@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from sojourn.errors import DefinitionError
 from sojourn.live.transport import Delta, Outage
 
-__all__ = ["RedisTransport"]
+__all__ = ["RedisTransport", "is_cancelled", "redis_client"]
 
 PREFIX = "sojourn:live:"
 """Prefix of the keys; the run's topic follows."""
@@ -65,13 +65,7 @@ class RedisTransport:
         self._writers = WeakKeyDictionary[asyncio.AbstractEventLoop, Redis]()
         self._paused_until = 0.0
         self._outage = Outage()
-        try:
-            self._open(PATIENCE)
-        except ValueError:  # its text quotes the URL's faulty part, which may be the password
-            raise DefinitionError(
-                "the address of Redis is not valid; write it as redis://[USER:PASSWORD@]HOST:PORT/DB, where other "
-                "characters of a password than letters and digits are written as %XX"
-            ) from None
+        redis_client(url, PATIENCE)
 
     def is_wanted(self, topic: str) -> bool:
         """Return whether Redis did not fail within 15 s."""
@@ -105,9 +99,9 @@ class RedisTransport:
         """
         key, last = PREFIX + topic, "0"
         while True:
-            reader = self._open(BLOCK + PATIENCE)
+            reader = redis_client(self._url, BLOCK + PATIENCE)
             try:
-                while not _is_cancelled():
+                while not is_cancelled():
                     found: Any = await reader.xread({key: last}, count=500, block=round(BLOCK * 1000))
                     self._outage.end()
                     for _, entries in found:
@@ -117,7 +111,7 @@ class RedisTransport:
                 self._outage.begin(error)
             finally:
                 await reader.aclose()
-            if _is_cancelled():
+            if is_cancelled():
                 raise asyncio.CancelledError
             await asyncio.sleep(RETRY)
 
@@ -128,20 +122,32 @@ class RedisTransport:
     def _share(self) -> Redis:
         loop = asyncio.get_running_loop()
         if loop not in self._writers:
-            self._writers[loop] = self._open(PATIENCE)
+            self._writers[loop] = redis_client(self._url, PATIENCE)
         return self._writers[loop]
 
-    def _open(self, read_timeout: float) -> Redis:
+
+def redis_client(url: str, read_timeout: float) -> Redis:
+    """Return a client without retries, which connects when it is used.
+
+    Raises:
+        DefinitionError: The URL is not valid.
+    """
+    try:
         return Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - the client leaves out types
-            self._url,
+            url,
             protocol=2,
             socket_timeout=read_timeout,
             socket_connect_timeout=PATIENCE,
             retry=Retry(NoBackoff(), 0),
         )
+    except ValueError:  # its text quotes the URL's faulty part, which may be the password
+        raise DefinitionError(
+            "the address of Redis is not valid; write it as redis://[USER:PASSWORD@]HOST:PORT/DB, where other "
+            "characters of a password than letters and digits are written as %XX"
+        ) from None
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Return whether this task is cancelled.
 
     The client uses `asyncio.wait_for`, which before Python 3.12 loses a cancellation that coincides with a result.

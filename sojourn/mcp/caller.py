@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sojourn.contracts.tool_call import ToolCallMeta
+
+if TYPE_CHECKING:
+    from sojourn.vault.sealed import TokenVault
 
 __all__ = ["Caller", "Credentials"]
 
@@ -22,6 +25,11 @@ class Caller:
 
 class Credentials(Protocol):
     """Credentials that differ by caller, or change while a session is open."""
+
+    differs_by_caller: bool
+    """Whether two principals get different ones, so that they share no session by default."""
+    vault: "TokenVault | None"
+    """What keeps tokens for all processes; the toolset sets it."""
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         """Return the headers of a request, and note in the caller what is secret of them.

@@ -20,7 +20,7 @@ import structlog
 
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp.caller import Caller
+from sojourn.mcp.caller import Caller, Credentials
 from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
 from sojourn.mcp.own_sessions import OwnSessions, SharedSession, Sharing, owner_of
 from sojourn.mcp.transports import Transport
@@ -80,8 +80,9 @@ class ServerConnection(SharedSession):
     @property
     def sharing(self) -> Sharing:
         """Whose calls share a session. A principal's, if callers have credentials."""
-        acts_for_callers = getattr(self.transport, "credentials", None) is not None
-        return self._sharing or ("principal" if acts_for_callers else "tenant")
+        credentials: Credentials | None = getattr(self.transport, "credentials", None)
+        by_caller = credentials is not None and credentials.differs_by_caller
+        return self._sharing or ("principal" if by_caller else "tenant")
 
     def start(self) -> None:
         if self._keeper is None:

@@ -32,6 +32,7 @@ from sojourn.values.timers import duration_fault
 
 if TYPE_CHECKING:
     from sojourn.mcp.session import ServerSession
+    from sojourn.vault.sealed import TokenVault
 
 __all__ = ["McpToolset"]
 
@@ -187,6 +188,7 @@ class McpToolset:
             exclude=patterns(id, "exclude", exclude),
         )
         self._has_instructions = instructions
+        self._vault: TokenVault | None = None
         self._unused: dict[str, list[str]] = {}
 
     @property
@@ -200,6 +202,14 @@ class McpToolset:
     @transport.setter
     def transport(self, transport: Transport) -> None:
         self._connection.transport = transport
+        self.use_vault(self._vault)
+
+    def use_vault(self, vault: "TokenVault | None") -> None:
+        """Keep the tokens of the transport in a vault, or within the process."""
+        self._vault = vault
+        credentials = getattr(self._connection.transport, "credentials", None)
+        if credentials is not None:
+            credentials.vault = vault
 
     @property
     def tools(self) -> Mapping[str, McpTool]:

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from sojourn.authoring.options import TEXT, TEXTS, Kind, declares
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.errors import DefinitionError, RateLimited, ToolUnavailable
+from sojourn.mcp.auth import Auth
 from sojourn.mcp.caller import Caller, Credentials
 
 if TYPE_CHECKING:
@@ -261,8 +262,11 @@ _MAKE_TIMEOUT = 30.0
 class _MadeHeaders:
     """The headers that a function of the author returns for each request."""
 
+    differs_by_caller = True
+
     def __init__(self, make: MakeHeaders) -> None:
         self._make = make
+        self.vault = None
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         try:
@@ -289,7 +293,10 @@ class _MadeHeaders:
         return dict(await self.headers(caller)) != dict(sent)
 
 
-@declares("mcp.Http", url=_SECRET, headers=_HEADERS, secrets=_SECRETS)
+_AUTH = Kind("mcp.ClientCredentials(...)", lambda given: isinstance(given, Auth), is_secret=True)
+
+
+@declares("mcp.Http", url=_SECRET, headers=_HEADERS, auth=_AUTH, secrets=_SECRETS)
 class Http:
     """A server at an address, over streamable HTTP.
 
@@ -297,6 +304,7 @@ class Http:
         url: `http://` or `https://`. Messages contain only scheme, host and port.
         headers: Headers of every request, such as `Authorization`; or a function, async or not, that returns those of a
             request. It gets the `ToolCallMeta` of the call, whose `principal` the call acts for, or None for listing.
+        auth: How requests get OAuth tokens, such as `mcp.ClientCredentials(...)`; `headers` may then have no `Authorization`.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:
@@ -308,19 +316,25 @@ class Http:
         url: str,
         *,
         headers: Mapping[str, str] | MakeHeaders | None = None,
+        auth: Auth | None = None,
         secrets: Iterable[str] = (),
     ) -> None:
         self.url = url
         self.headers = {} if callable(headers) else dict(headers or {})
         self.credentials: Credentials | None = _MadeHeaders(headers) if callable(headers) else None
         """What gives each request its headers, if they differ by caller."""
+        self._auth = auth
         self._declared = tuple(secrets)
         _check(type(self).__name__, url, self.headers)
+        if auth is not None:
+            _check_alone(type(self).__name__, url, self.headers, self.credentials)
+            self.credentials = auth.credentials(url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The declared `secrets`, and credentials in the headers and the address."""
-        return distinct([*self._declared, *of_headers(self.headers), *of_address(self.url)])
+        of_auth = self._auth.secrets if self._auth else ()
+        return distinct([*self._declared, *of_headers(self.headers), *of_address(self.url), *of_auth])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open an HTTP client for the requests of a session."""
@@ -355,6 +369,13 @@ def _check(place: str, url: str, headers: Mapping[str, str]) -> None:
         raise DefinitionError(f"mcp.{place}: the address has the form http://host[:port]/path, or https://")
     for name in _unsendable(headers):
         raise DefinitionError(f"mcp.{place}: the header {name} cannot be sent")
+
+
+def _check_alone(place: str, url: str, headers: Mapping[str, str], made: object) -> None:
+    if made or urlsplit(url).username or any(name.lower() == "authorization" for name in headers):
+        raise DefinitionError(
+            f"mcp.{place}: auth= gives requests their Authorization; headers and the address may have none, and no function"
+        )
 
 
 def _unsendable(headers: Mapping[str, str]) -> Iterator[str]:

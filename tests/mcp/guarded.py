@@ -40,6 +40,7 @@ class Guarded:
     tool_scope: str = ""
     """The scope that calls need, beside a token."""
     lifetime: float = 3_600.0
+    metadata_path: str = "/.well-known/oauth-protected-resource/mcp"
     url: str = ""
     origin: str = ""
     subject: str = "ana"
@@ -85,7 +86,7 @@ class Guarded:
         """Return the refusal of a request, or None."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         given = self.known.get(token) if scheme == "Bearer" else None
-        where = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
+        where = f'resource_metadata="{self.origin}{self.metadata_path}"'
         if given is None or given.until < time.time():
             return Response(status_code=401, headers={"www-authenticate": f"Bearer {where}"})
         if b'"tools/call"' in body and self.tool_scope not in (*given.scope.split(), ""):
@@ -201,7 +202,7 @@ async def guarded(kind: str = "http", **options: Any) -> AsyncIterator[Guarded]:
     )
     issuing = Starlette(
         routes=[
-            Route("/.well-known/oauth-protected-resource/mcp", state.resource_metadata),
+            Route(state.metadata_path, state.resource_metadata),
             Route("/.well-known/oauth-authorization-server", state.server_metadata),
             Route("/register", state.register, methods=["POST"]),
             Route("/authorize", state.authorize),

@@ -64,7 +64,7 @@ async def _main(target: str | None, *, as_json: bool) -> int:
 
 async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.checks import Check
-    from sojourn.checks.application import check_app, check_model, check_storage, check_toolsets
+    from sojourn.checks.application import check_app, check_model, check_storage, check_toolsets, check_vault
     from sojourn.checks.machine import (
         check_cli,
         check_cookies,
@@ -88,9 +88,12 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
         except DefinitionError as error:
             yield Check("app", False, str(error), "fix that, then run doctor again")
     if app is not None:
-        for check in await check_toolsets(app):
+        vault = await check_vault(app)
+        for check in await check_toolsets(app) if vault is None or vault.ok else ():
             yield check
         yield await check_storage(app)
+        if vault:
+            yield vault
     yield check_model(app, is_named=target is not None)
     try:
         options = settings.connect_options()

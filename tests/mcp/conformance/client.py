@@ -7,8 +7,11 @@ import json
 import uuid
 from typing import Any
 
+import httpx2
+
 from sojourn import Agent, App, Client, PlanResult, RunPolicy, ToolRequest, Worker, mcp
 from sojourn.core.schema.sample import sample
+from sojourn.network import http_client
 
 __all__ = ["call_tools"]
 
@@ -38,6 +41,22 @@ def answer_to(form: dict[str, Any] | None) -> Any:
     return sample(form, form) if form else "yes"
 
 
+async def client_of(url: str, told: dict[str, Any]) -> mcp.ClientCredentials | None:
+    """The client that the suite's issuer knows, if it says one; the issuer is the one that the server names."""
+    if "client_id" not in told:
+        return None
+    async with http_client() as client:
+        place = httpx2.URL(url).copy_with(path="/.well-known/oauth-protected-resource/mcp")
+        issuer = (await client.get(place)).json()["authorization_servers"][0]
+    return mcp.ClientCredentials(
+        told["client_id"],
+        issuer=issuer,
+        client_secret=told.get("client_secret"),
+        private_key=told.get("private_key_pem"),
+        algorithm=told.get("signing_algorithm", "RS256"),
+    )
+
+
 async def call_tools(address: str, url: str, context: str) -> None:
     """Run an agent against the server at `url`, on the Temporal server at `address`, and answer what is asked.
 
@@ -49,7 +68,8 @@ async def call_tools(address: str, url: str, context: str) -> None:
         left = wanted(turn.tools, context)[done:]
         return PlanResult.calls(left[0]) if left and not turn.finalize else PlanResult.final("done")
 
-    toolset = mcp.McpToolset("suite.server", transport=mcp.Http(url))
+    transport = mcp.Http(url, auth=await client_of(url, json.loads(context or "{}")))
+    toolset = mcp.McpToolset("suite.server", transport=transport)
     policy = RunPolicy(interrupts_allowed=True, max_consecutive_failed_tool_calls=None, similar_errors=None)
     app = App(agents=[Agent("suite.client", planner=plan, uses=[toolset], policy=policy)])
     client = await Client.connect(address, task_queue=f"conformance-{uuid.uuid4().hex[:8]}")

@@ -1,4 +1,4 @@
-"""MCP's conformance suite, as the servers that a run's toolset talks to: each scenario that is no sign-in, which toolsets do not have."""
+"""MCP's conformance suite, as the servers that a run's toolset talks to: each scenario in which no person signs in."""
 
 import asyncio
 import json
@@ -27,6 +27,8 @@ SCENARIOS = {
     "http-invalid-tool-headers": "2026-07-28",
     "json-schema-ref-no-deref": "2026-07-28",
     "json-schema-2020-12-preservation": "2026-07-28",
+    "auth/client-credentials-basic": "2026-07-28",
+    "auth/client-credentials-jwt": "2026-07-28",
 }
 """Each with the revision that it is run by."""
 
@@ -54,7 +56,8 @@ async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
 
     async def run_alone(scenario: str, version: str) -> str:
         process = await asyncio.create_subprocess_exec(
-            *(str(NODE), str(program), "client", "--scenario", scenario, "--spec-version", version),
+            *(str(NODE), str(program), "client", "--force", "--scenario", scenario),
+            *("--spec-version", version),
             *("--command", f"{sys.executable} -IS {RELAY} {port}", "--timeout", "120000"),
             *("-o", str(tmp_path / scenario)),
             stdout=subprocess.PIPE,
