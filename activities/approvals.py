@@ -182,6 +182,7 @@ class CheckEditActivity:
         if self._app.agent(task.agent_id) is None:
             await check_worker(task.agent_id)
         wait = task.wait
+        await self._app.act_for(task.agent_id, activity.info().workflow_id or "", wait.asked_by)
         tool = self._app.tools_of(task.agent_id).get(wait.tool)
         if tool is None or isinstance(tool, ExportedTool) or not takes_edits(tool.spec):
             what = "is gone" if tool is None else "takes no edited arguments any more"

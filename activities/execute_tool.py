@@ -91,6 +91,7 @@ class ExecuteToolActivity:
         lost = task.lost + earlier.lost
         if lost >= MAX_LOST:
             return outcomes.lost_result(call, f"{lost} times")
+        await self._app.act_for(task.agent_id, info.workflow_id or "", task.principal)
         tool = await self._runnable(task, call)
         if isinstance(tool, ToolResult):
             return mark_unknown(tool) if earlier.unknown else tool

@@ -118,6 +118,7 @@ class PlanActivity:
                 non_retryable=True,
             )
         with send_heartbeats(who={"agent_id": agent.id, "run_id": key[0]}, earlier=earlier):
+            await self._app.act_for(agent.id, key[0], task.principal)
             messages = await self.transcripts.read(key, task)
             memory = await memory_of(key, task)
             policy = (

@@ -433,7 +433,7 @@ class StepExecution:
             if self._is_overtime():
                 return self.cut_short(call, dispatch)
             if not self._policy.interrupts_allowed:
-                return outcomes.no_input(call, needed.server)
+                return outcomes.no_input(call, needed)
             if rounds > MAX_INPUT_ROUNDS:
                 return outcomes.too_much_input(call, needed.server)
             self._show(call, "waiting")

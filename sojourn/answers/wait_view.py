@@ -29,6 +29,7 @@ from sojourn.contracts.awaits import (
 )
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_call import SignInRequest
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.clarification import wanted_fields
 from sojourn.core.awaits.confirmation import describe_changes, role_options
@@ -269,6 +270,8 @@ class WaitView(_Shape):
     """The fields that the answer should give."""
     example: dict[str, Any] | None = None
     """An example of a payload."""
+    sign_in: SignInRequest | None = None
+    """The sign-in that a call needs: only its `principal` can do it (`POST /v1/grants`)."""
     calls: list[ExternalCall] = []
     """The calls whose results are awaited."""
     context: WaitContext | None = None
@@ -546,6 +549,7 @@ def _question(wait: AwaitClarification) -> dict[str, Any]:
         "form": wait.form,
         "missing_fields": wait.missing_fields,
         "example": wait.example_input,
+        "sign_in": wait.sign_in,
     }
 
 

@@ -30,6 +30,8 @@ from sojourn.authoring.options import (
     show_value,
 )
 from sojourn.authoring.runnable import (
+    ACTING_FOR,
+    OwnedToolset,
     RemoteToolset,
     Runnable,
     VaultUser,
@@ -41,10 +43,10 @@ from sojourn.authoring.sources import Executor, Interceptor, Services
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.attachment import AttachmentLimits
 from sojourn.contracts.ids import task_queue_fault
-from sojourn.contracts.principal import Visibility
+from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import Notice, NoticeKind
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.approval import approvers_of, judge
 from sojourn.errors import DefinitionError
@@ -55,6 +57,7 @@ from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     # Importing them loads the Temporal SDK, which a declaration does not need.
+    from sojourn.oauth.grants import SignInServer
     from sojourn.storage import StorageDriver
     from sojourn.vault.sealed import TokenVault
     from sojourn.vault.vault import Vault
@@ -350,7 +353,8 @@ class App:
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
-                return toolset.unavailable or why_left_out(toolset, tool_id)
+                hidden = toolset.why_hidden if isinstance(toolset, OwnedToolset) else None
+                return toolset.unavailable or hidden or why_left_out(toolset, tool_id)
         return None
 
     def unavailable(self) -> list[str]:
@@ -426,6 +430,20 @@ class App:
         await asyncio.gather(
             *(toolset.open() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
         )
+
+    def sign_in_servers(self) -> dict[str, "SignInServer"]:
+        """Return the servers at which people sign in, by toolset."""
+        found = {id: getattr(toolset, "sign_in_server", None) for id, toolset in self._toolsets.items()}
+        return {id: server for id, server in found.items() if server is not None}
+
+    async def act_for(self, agent_id: str, run_id: str, principal: Principal | None) -> None:
+        """Let `tools_of` return the tools of a principal from now on, in this task."""
+        meta = ToolCallMeta(run_id=run_id, principal=principal)
+        ACTING_FOR.set(meta)
+        agent = self._agents.get(agent_id)
+        owned = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, OwnedToolset)]
+        if principal is not None and owned:
+            await asyncio.gather(*(toolset.know(meta) for toolset in owned))
 
     async def close(self) -> None:
         """Close the remote toolsets, the live transport and the vault."""

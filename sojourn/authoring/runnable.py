@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTING",
     "Filler",
+    "OwnedToolset",
     "ProgressNote",
     "RemoteToolset",
     "Runnable",
@@ -125,6 +126,24 @@ class RemoteToolset(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+ACTING_FOR: ContextVar[ToolCallMeta | None] = ContextVar("sojourn_acting_for", default=None)
+"""The principal for whom an activity plans or calls: a toolset may have other tools for another one."""
+
+
+@runtime_checkable
+class OwnedToolset(Protocol):
+    """A toolset whose tools may differ by principal."""
+
+    @property
+    def why_hidden(self) -> str | None:
+        """Why its tools are unknown where no principal acts, or None."""
+        ...
+
+    async def know(self, meta: ToolCallMeta) -> None:
+        """Find out the tools of a principal, within a bounded time, and never raise."""
+        ...
 
 
 @runtime_checkable

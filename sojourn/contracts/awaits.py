@@ -9,7 +9,7 @@ from pydantic import Field
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
-from sojourn.contracts.tool_call import CallEdit, GivenApproval
+from sojourn.contracts.tool_call import CallEdit, GivenApproval, SignInRequest
 from sojourn.contracts.tool_spec import ShownTool
 
 __all__ = [
@@ -79,6 +79,8 @@ class AwaitClarification(Input):
     """
     server: str | None = None
     """The toolset that asks, if a tool does."""
+    sign_in: SignInRequest | None = None
+    """The sign-in that the call needs. The HTTP service answers once it is done; an answer by hand makes the run look again."""
 
     @property
     def summary(self) -> str:

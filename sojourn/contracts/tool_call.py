@@ -20,6 +20,7 @@ __all__ = [
     "GivenApproval",
     "InputForm",
     "InputRequired",
+    "SignInRequest",
     "ToolCallMeta",
     "ToolInput",
     "ToolRequest",
@@ -55,6 +56,25 @@ _TEXTS = {
 }
 
 
+class SignInRequest(Record):
+    """A sign-in of the principal for whom a call acts, at the server of a toolset."""
+
+    toolset: str
+    """The toolset."""
+    title: str
+    """The server's name for people."""
+    host: str
+    """The server's host, to check before signing in."""
+    scopes: list[str] = []
+    """What the server is to be asked for; empty if its metadata says so."""
+    principal: Principal
+    """The only one who can sign in, without roles."""
+    resource_metadata: str | None = None
+    """Where the server says that its metadata is."""
+    url: str = ""
+    """The page at which to sign in; empty if there is none."""
+
+
 class InputForm(Record):
     """One form for a person to fill in."""
 
@@ -64,6 +84,8 @@ class InputForm(Record):
     """The purpose of the form."""
     form: dict[str, Any] = {}
     """JSON Schema of the answer: a flat object."""
+    sign_in: SignInRequest | None = None
+    """The sign-in that the call needs, in place of values."""
 
 
 class InputRequired(Record):

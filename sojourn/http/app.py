@@ -18,6 +18,7 @@ from sojourn import __version__
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.http import problems
+from sojourn.http.granting import CALLBACK
 from sojourn.http.metrics import MetricsMiddleware
 from sojourn.http.protocols.a2a import endpoint as a2a_endpoint
 from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
@@ -30,7 +31,7 @@ from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.request import answer_of
 from sojourn.http.protocols.vercel import request as vercel_request
 from sojourn.http.protocols.vercel import routes as vercel
-from sojourn.http.routes import attachments, codec, runs, sessions, steering, waits
+from sojourn.http.routes import attachments, codec, grants, runs, sessions, steering, waits
 from sojourn.http.routes import service as own
 from sojourn.http.security.file_bodies import FileBodies
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
@@ -74,6 +75,7 @@ def create_api(
 ) -> FastAPI:
     """Return the HTTP service, as `sojourn.asgi.create_app` does, with these pages."""
     service = Service(app, client, temporal_ui, prefix)
+    service.origins = tuple(security.origins) if security else ()
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:
@@ -102,6 +104,8 @@ def create_api(
         own.agents,
         own.caller,
         codec.routes,
+        grants.routes,
+        grants.callbacks,
         *(each.routes for each in (*api, agui, vercel, openai)),
     ]
     for router in routers:
@@ -118,7 +122,7 @@ def create_api(
         SecurityMiddleware,
         auth=auth,
         settings=security,
-        open_paths=[prefix + path for path in OPEN_PATHS],
+        open_paths=[prefix + path for path in (*OPEN_PATHS, *_callbacks(app))],
         pages=[prefix + path for path in PAGES],
         site=site,
         renderers={f"{prefix}/openai/": answer_of},
@@ -129,6 +133,11 @@ def create_api(
     web.add_middleware(MetricsMiddleware, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web, is_locked=auth is not None)
     return web
+
+
+def _callbacks(app: App) -> list[str]:
+    """Return the paths to which issuers send browsers back, which have no key."""
+    return [f"{CALLBACK}/{toolset}" for toolset in app.sign_in_servers()]
 
 
 class _MountedRoute(Route):

@@ -86,6 +86,9 @@ class Service(Backend):
         self, app: App, client: Client | None = None, temporal_ui: str | None = None, prefix: str = ""
     ) -> None:
         super().__init__(app, client)
+        self.prefix = prefix
+        self.origins: Sequence[str] = ()
+        """Origins whose pages may use the service."""
         self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
         self._files: Cache[str, dict[str, AttachmentRecord]] = Cache(MAX_RUNS)
         self.prefix = prefix

@@ -8,24 +8,28 @@ token for all.
 import asyncio
 import hashlib
 import importlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import structlog
+from cachetools import TTLCache
 
 from sojourn.authoring.options import TEXT, TEXTS, Kind, declares
+from sojourn.contracts.principal import Principal
 from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp.caller import Caller, Credentials
-from sojourn.mcp.errors import ServerUnusable
+from sojourn.mcp.errors import UNAUTHORIZED, ServerUnusable, SignInRequired
 
 if TYPE_CHECKING:
     from sojourn.oauth import Token
     from sojourn.oauth.discovery import Challenge
+    from sojourn.oauth.grants import Grant, Grants, SignInServer
     from sojourn.vault.sealed import TokenVault
 
-__all__ = ["Auth", "ClientCredentials"]
+__all__ = ["Auth", "ClientCredentials", "GrantedTokens", "SignIn"]
 
 _log = structlog.get_logger("sojourn.mcp")
 _SECRET = Kind("a text", TEXT.fits, is_secret=True)
@@ -119,20 +123,105 @@ class ClientCredentials:
         return f"ClientCredentials({self.client_id!r}, issuer={self.issuer!r})"
 
 
-Auth = ClientCredentials
+@declares(
+    "mcp.SignIn",
+    scopes=TEXTS,
+    issuer=TEXT,
+    client_id=TEXT,
+    client_secret=_SECRET,
+    client_metadata_url=TEXT,
+    title=TEXT,
+)
+class SignIn:
+    """Each person signs in at the server, and calls act for the one who asked.
+
+    A call without a grant of its principal waits, as for the answer to a question, until the principal has signed in.
+
+    Args:
+        scopes: The scopes to ask for; by default those that the server names.
+        issuer: The only issuer to accept; by default the one that the server names.
+        client_id: The client's id at the issuer; by default Sojourn registers a client there.
+        client_secret: Its secret, if it has one; then the `issuer` has to be named.
+        client_metadata_url: The address of a client metadata document, for issuers that take one in place of a registration.
+        title: The server's name for people; by default its host.
+
+    Raises:
+        DefinitionError: There is a secret without its issuer, or the issuer is no web address.
+    """
+
+    def __init__(
+        self,
+        *,
+        scopes: Sequence[str] = (),
+        issuer: str | None = None,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        client_metadata_url: str | None = None,
+        title: str = "",
+    ) -> None:
+        if client_secret is not None and (issuer is None or client_id is None):
+            raise DefinitionError(
+                "mcp.SignIn: a client_secret needs its client_id and issuer, so that it is sent nowhere else"
+            )
+        if issuer is not None:
+            check_issuer("mcp.SignIn", issuer)
+        self.scopes = tuple(scopes)
+        self.issuer = issuer
+        self.title = title
+        self._client_id = client_id
+        self._secret = client_secret
+        self._metadata_url = client_metadata_url
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values to mask in the server's texts."""
+        return (self._secret,) if self._secret else ()
+
+    def credentials(self, url: str) -> Credentials:
+        """Return what gets the tokens for a server."""
+        return GrantedTokens(self, url)
+
+    def server(self, toolset_id: str, url: str) -> "SignInServer":
+        """Return the server at which principals sign in."""
+        from sojourn.oauth.grants import SignInServer  # noqa: PLC0415 - loads the SDK
+
+        return SignInServer(
+            toolset=toolset_id,
+            url=url,
+            title=self.title,
+            scopes=self.scopes,
+            issuer=self.issuer,
+            client_id=self._client_id,
+            client_secret=self._secret,
+            client_metadata_url=self._metadata_url,
+        )
+
+    def __repr__(self) -> str:
+        return f"SignIn({self.title!r})"
+
+
+Auth = ClientCredentials | SignIn
 
 
 class _ClientTokens:
     differs_by_caller = False
 
     def __init__(self, declared: ClientCredentials, url: str) -> None:
-        self.vault: TokenVault | None = None
+        self._vault: TokenVault | None = None
         self._declared = declared
         self._url = url
         names = "\0".join((url, declared.issuer, declared.client_id, *declared.scopes))
         self._key = f"client/{hashlib.sha256(names.encode()).hexdigest()[:32]}"
         self._token: Token | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def bind(self, toolset_id: str, vault: "TokenVault | None") -> None:  # noqa: ARG002 - its toolsets share the token
+        self._vault = vault
+
+    async def refuse(
+        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
+    ) -> None:
+        pass
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         token = self._token
@@ -181,22 +270,155 @@ class _ClientTokens:
 
     async def _shared(self, old: "Token | None", challenge: "Challenge | None") -> "Token | None":
         """Return the token that another process has got, or a new one."""
-        if self.vault is None:
+        if self._vault is None:
             return await self._declared.request(self._url, challenge)
         from sojourn.oauth import Token  # noqa: PLC0415 - loads the SDK
 
-        async with self.vault.lock(self._key):
-            stored = await self.vault.get(self._key)
+        async with self._vault.lock(self._key):
+            stored = await self._vault.get(self._key)
             known = None if stored is None else Token.model_validate_json(stored)
             if known and not known.is_due and (old is None or known.access_token != old.access_token):
                 return known
             token = await self._declared.request(self._url, challenge)
             if token is not None:
-                await self.vault.put(self._key, token.model_dump_json().encode(), expires_in=token.lifetime)
+                await self._vault.put(self._key, token.model_dump_json().encode(), expires_in=token.lifetime)
             return token
 
     def _report(self, error: Exception) -> None:
         _log.warning("oauth_renewal_failed", host=urlsplit(self._url).hostname, reason=str(error))
+
+
+_CACHE_SECONDS = 60
+_CACHED = 1_024
+
+
+class GrantedTokens:
+    """The tokens that principals have granted."""
+
+    differs_by_caller = True
+
+    def __init__(self, declared: SignIn, url: str) -> None:
+        self.declared = declared
+        self.url = url
+        self._grants: Grants | None = None
+        self._vault: TokenVault | None = None
+        self._toolset_id = ""
+        self._known = TTLCache[str, "Grant"](maxsize=_CACHED, ttl=_CACHE_SECONDS)
+        """By principal. A grant that was revoked is used for a minute at most."""
+
+    @property
+    def server(self) -> "SignInServer":
+        return self.declared.server(self._toolset_id, self.url)
+
+    def bind(self, toolset_id: str, vault: "TokenVault | None") -> None:
+        if vault is None:
+            raise DefinitionError(
+                f"toolset {toolset_id}: what people grant by mcp.SignIn is kept in a vault, and there is none; set SOJOURN_VAULT"
+            )
+        self._toolset_id = toolset_id
+        self._vault = vault
+
+    async def grants(self) -> "Grants":
+        if self._grants is None:
+            if self._vault is None:
+                raise ServerUnusable("its worker has no vault for what people grant")
+            # In a thread: loading the SDK takes about a second.
+            module: Any = await asyncio.to_thread(importlib.import_module, "sojourn.oauth.grants")
+            self._grants = module.Grants(self._vault, self.server)
+        assert self._grants is not None
+        return self._grants
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]:
+        principal = _principal_of(caller)
+        grant = await self.find(principal) if principal else None
+        if principal is None or grant is None:
+            return {}
+        if grant.token.is_due:
+            grant = await self._renew(principal, grant) or grant
+        caller.note((grant.token.access_token,))
+        return {"authorization": f"Bearer {grant.token.access_token}"}
+
+    async def find(self, principal: Principal) -> "Grant | None":
+        """Return the grant of a principal, as it was a minute ago at most."""
+        grants = await self.grants()
+        grant = self._known.get(grants.key(principal)) or await grants.find(principal)
+        if grant is not None:
+            self._known[grants.key(principal)] = grant
+        return grant
+
+    async def renew(self, caller: Caller, sent: Mapping[str, str], challenge: Mapping[str, str]) -> bool:
+        principal = _principal_of(caller)
+        if principal is None:
+            await self.refuse(caller, sent, UNAUTHORIZED, challenge)
+            return False
+        grants = await self.grants()
+        self._known.pop(grants.key(principal), None)
+        grant = await self.find(principal)
+        if grant is None:
+            raise self._needed(None, challenge)
+        if sent.get("authorization") != f"Bearer {grant.token.access_token}":
+            return True  # the principal has signed in, or another request has renewed it
+        if await self._renew(principal, grant) is None:
+            await self._drop(principal, grant)
+            raise self._needed(grant, challenge)
+        return True
+
+    async def refuse(
+        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
+    ) -> None:
+        principal = _principal_of(caller)
+        if principal is None:
+            if caller.meta is not None:
+                raise ServerUnusable("its MCP server wants a person to sign in, and the run acts for none")
+            if status == UNAUTHORIZED:
+                raise self._needed(None, challenge)
+            return
+        grant = await self.find(principal)
+        if grant is None or sent.get("authorization") != f"Bearer {grant.token.access_token}":
+            return
+        from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
+
+        said = Challenge.of(challenge)
+        if status == UNAUTHORIZED:
+            await self._drop(principal, grant)
+            raise self._needed(grant, challenge)
+        # Asking again gives no scope that was requested before.
+        if said.error == "insufficient_scope" and set((said.scope or "").split()) - set(grant.scope.split()):
+            raise self._needed(grant, challenge)
+
+    async def _renew(self, principal: Principal, grant: "Grant") -> "Grant | None":
+        grants = await self.grants()
+        try:
+            renewed = await grants.renew(principal, grant.token)
+        except ToolUnavailable as error:
+            _log.warning("oauth_renewal_failed", toolset=self._toolset_id, reason=str(error))
+            if (grant.token.expires_at or 0) > time.time():
+                return grant  # it was only due, and is good until it ends
+            raise
+        if renewed is None:
+            _log.warning("oauth_renewal_failed", toolset=self._toolset_id, reason="refused")
+        else:
+            _log.info("oauth_token_renewed", toolset=self._toolset_id)
+            self._known[grants.key(principal)] = renewed
+        return renewed
+
+    async def _drop(self, principal: Principal, grant: "Grant") -> None:
+        grants = await self.grants()
+        self._known.pop(grants.key(principal), None)
+        await grants.drop(principal, grant.token)
+
+    def _needed(self, grant: "Grant | None", challenge: Mapping[str, str]) -> SignInRequired:
+        from mcp.client.auth.utils import union_scopes  # noqa: PLC0415 - loads the SDK
+
+        from sojourn.oauth.discovery import Challenge  # noqa: PLC0415
+
+        said = Challenge.of(challenge)
+        scopes = union_scopes(" ".join(self.declared.scopes), grant.scope if grant else None)
+        return SignInRequired((union_scopes(scopes, said.scope) or "").split(), said.resource_metadata)
+
+
+def _principal_of(caller: Caller) -> Principal | None:
+    return caller.meta.principal if caller.meta else None
 
 
 def check_issuer(place: str, issuer: str) -> None:

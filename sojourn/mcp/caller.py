@@ -28,8 +28,14 @@ class Credentials(Protocol):
 
     differs_by_caller: bool
     """Whether two principals get different ones, so that they share no session by default."""
-    vault: "TokenVault | None"
-    """What keeps tokens for all processes; the toolset sets it."""
+
+    def bind(self, toolset_id: str, vault: "TokenVault | None") -> None:
+        """Keep tokens for a toolset, in a vault for all processes, or in this one.
+
+        Raises:
+            DefinitionError: They need a vault, and there is none.
+        """
+        ...
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         """Return the headers of a request, and note in the caller what is secret of them.
@@ -49,5 +55,15 @@ class Credentials(Protocol):
 
         Raises:
             SojournError: There are no new ones.
+        """
+        ...
+
+    async def refuse(
+        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
+    ) -> None:
+        """Take note that new headers got HTTP 401 too, or that headers got 403.
+
+        Raises:
+            SojournError: This says more than the status.
         """
         ...

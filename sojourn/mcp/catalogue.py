@@ -11,7 +11,7 @@ import structlog
 from sojourn.authoring.runnable import LISTING
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import ServerConnection
-from sojourn.mcp.errors import ErrorResponse, ServerUnusable
+from sojourn.mcp.errors import ErrorResponse, ServerUnusable, SignInRequired
 from sojourn.mcp.limits import (
     LIST_TIMEOUT,
     MAX_INSTRUCTIONS,
@@ -81,7 +81,7 @@ class Catalogue:
                 listed, again, is_cut = await _list_tools(session)
         except (SojournError, TimeoutError) as error:
             text = str(error) or "it does not answer in time"
-            if isinstance(error, ToolUnavailable):
+            if isinstance(error, (ToolUnavailable, SignInRequired)):
                 raise
             if isinstance(error, ServerUnusable):
                 raise ToolUnavailable(text) from None

@@ -21,6 +21,7 @@ import structlog
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.caller import Caller, Credentials
+from sojourn.mcp.errors import SignInRequired
 from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
 from sojourn.mcp.own_sessions import OwnSessions, SharedSession, Sharing, owner_of
 from sojourn.mcp.transports import Transport
@@ -133,6 +134,21 @@ class ServerConnection(SharedSession):
         async with self._others.line(owner, caller) as line:
             return await line.send(name, arguments, on_progress, tool_input, caller)
 
+    async def session_for(self, caller: Caller, use: "Callable[[ServerSession], Awaitable[None]]") -> None:
+        """Use the session of the caller's owner.
+
+        Raises:
+            SignInRequired: The principal has to sign in first.
+            ToolUnavailable: The server cannot be used now; the message says why.
+        """
+        owner = owner_of(caller.meta and caller.meta.principal, self.sharing)
+        if not owner:
+            await use(await self.session())
+            return
+        self.start()
+        async with self._others.line(owner, caller) as line:
+            await use(await line.session())
+
     async def _open_session(self) -> "ServerSession":
         session = await self._new_session(Caller())
         try:
@@ -190,6 +206,9 @@ class ServerConnection(SharedSession):
                     await self._list(session)
             except ToolUnavailable as error:
                 self._note(str(error))
+            except SignInRequired:
+                # Only its users see the tools, each in a session of their own.
+                self.unavailable, delay = None, self._ttl
             except Exception as error:  # noqa: BLE001
                 # A fault of this code that a server's data caused: only this toolset must suffer from it.
                 # No traceback is logged: some renderers show its locals, and those include headers.

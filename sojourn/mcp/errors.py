@@ -38,6 +38,7 @@ __all__ = [
     "OversizedResponse",
     "ServerUnusable",
     "SessionRefused",
+    "SignInRequired",
     "UnsupportedElicitation",
     "translate",
 ]
@@ -69,6 +70,15 @@ class SessionRefused(SojournError):
 
 class ServerUnusable(SojournError):
     """The request cannot be made, such as with refused credentials."""
+
+
+class SignInRequired(SojournError):
+    """The principal of the call has to sign in at the server, which said this."""
+
+    def __init__(self, scopes: Sequence[str] = (), resource_metadata: str | None = None) -> None:
+        super().__init__("its MCP server wants the person for whom the call acts to sign in")
+        self.scopes = tuple(scopes)
+        self.resource_metadata = resource_metadata
 
 
 class ErrorResponse(SojournError):

@@ -147,14 +147,20 @@ class _Guard(httpx2.AsyncBaseTransport):
         exchange.uses_own_credentials = True
         own = await self._credentials.headers(caller)
         response = await self._inner.handle_async_request(self._outgoing(request, own))
-        if response.status_code != UNAUTHORIZED:
-            return response
-        # A request with HTTP 401 was not carried out, so any may be sent once more.
-        if not await self._credentials.renew(caller, own, response.headers):
-            return response
-        await response.aclose()
-        own = await self._credentials.headers(caller)
-        return await self._inner.handle_async_request(self._outgoing(request, own))
+        try:
+            if response.status_code == UNAUTHORIZED and await self._credentials.renew(
+                caller, own, response.headers
+            ):
+                # A request with HTTP 401 was not carried out, so any may be sent once more.
+                await response.aclose()
+                own = await self._credentials.headers(caller)
+                response = await self._inner.handle_async_request(self._outgoing(request, own))
+            if response.status_code in (UNAUTHORIZED, 403):
+                await self._credentials.refuse(caller, own, response.status_code, response.headers)
+        except SojournError:
+            await response.aclose()
+            raise
+        return response
 
     def _outgoing(self, request: httpx2.Request, own: Mapping[str, str]) -> httpx2.Request:
         headers = request.headers.copy()

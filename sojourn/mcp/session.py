@@ -30,6 +30,7 @@ from sojourn.mcp.errors import (
     Exchange,
     ServerUnusable,
     SessionRefused,
+    SignInRequired,
     translate,
 )
 from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
@@ -236,7 +237,7 @@ class ServerSession:
             self._ready.set_result(None)
             return
         fault = translate(error, exchange, (*self._link.caller.secrets, *self._transport.secrets))
-        if not isinstance(fault, ToolUnavailable):
+        if not isinstance(fault, (ToolUnavailable, SignInRequired)):
             text = (
                 str(fault)
                 if isinstance(fault, ServerUnusable)
@@ -245,7 +246,8 @@ class ServerSession:
                 else f"its MCP server cannot be used: {fault}"
             )
             fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
-        fault.outcome_unknown = False  # no call was sent
+        if isinstance(fault, ToolUnavailable):
+            fault.outcome_unknown = False  # no call was sent
         self._ready.set_exception(fault)
         self._ready.exception()  # retrieved: the caller of `open` may have been cancelled
 

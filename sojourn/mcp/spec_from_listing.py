@@ -32,6 +32,7 @@ __all__ = [
     "Terms",
     "check_approvers",
     "check_terms",
+    "connect_spec",
     "find_unmatched",
     "matches_any",
     "patterns",
@@ -172,6 +173,21 @@ def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
     """Return a spec for a tool that was not listed yet, which accepts anything."""
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
+
+
+def connect_spec(toolset_id: str, title: str, terms: Terms) -> ToolSpec:
+    """Return the spec of the tool with which a principal signs in."""
+    schema: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    return _spec(
+        toolset_id,
+        "connect",
+        terms,
+        title=f"Connect to {title}",
+        description=f"Ask the person for whom you act to sign in to {title}. Its other tools are there afterwards.",
+        payload=_type_spec("Connect", schema),
+        result=_type_spec("Connected", {}),
+        annotations=Annotations(read_only=True),
+    )
 
 
 def resource_spec(toolset_id: str, terms: Terms) -> ToolSpec:

@@ -21,11 +21,13 @@ from sojourn.core.payload.reading import fits_for_certain
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
+from sojourn.mcp.auth import GrantedTokens
 from sojourn.mcp.caller import Caller
 from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.content import ABSENT, error_code, error_text, to_parts, to_result
 from sojourn.mcp.elicitation import Rounds
 from sojourn.mcp.limits import mask_secrets, progress_line
+from sojourn.mcp.sign_in import asked_before, refused_sign_in, sign_in_required
 from sojourn.mcp.spec_from_listing import Terms
 from sojourn.serving.pace import fits, run_in_thread
 
@@ -50,7 +52,7 @@ class McpTool:
         terms: Terms,
         connection: ServerConnection,
         *,
-        known: "Callable[[], Mapping[str, McpTool]] | None" = None,
+        known: "Callable[[ToolCallMeta], Awaitable[Mapping[str, McpTool]]] | None" = None,
     ) -> None:
         self.spec = spec
         self.name = name
@@ -129,13 +131,25 @@ class McpTool:
         return await self._run(call, arguments, meta)
 
     async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:
+        """Carry out a call, or return that its principal has to sign in first."""
+        own, action = asked_before(meta.input)
+        if action and (refused := refused_sign_in(call, action)):
+            return refused
+        try:
+            return await self._send(call, arguments, meta.model_copy(update={"input": own}))
+        except errors.SignInRequired as needed:
+            credentials = getattr(self._connection.transport, "credentials", None)
+            if meta.principal is None or not isinstance(credentials, GrantedTokens):
+                return boundary.refusal(call, hints.unavailable(call.name, str(needed)))
+            return sign_in_required(needed, credentials.server, meta.principal, own)
+
+    async def _send(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:
         """Send a call, or the responses to the input that it asked for.
 
         Returns the call's result.
         """
         if self._known is not None:
-            await self._connection.session()
-            known = self._known()
+            known = await self._known(meta)
             if self.name not in known:
                 return boundary.refusal(
                     call, hints.unknown_tool(call.name, [tool.id for tool in known.values()])

@@ -1,5 +1,7 @@
 """An MCP server declared as a toolset, whose tools are listed in a worker."""
 
+import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, get_args
@@ -7,14 +9,18 @@ from typing import TYPE_CHECKING, Any, get_args
 import structlog
 
 from sojourn.authoring.options import DURATION, FLAG, RETRY, TEXT, Kind, declares
+from sojourn.authoring.runnable import ACTING_FOR
 from sojourn.contracts.ids import TOOLSET_ID, ToolId
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import Retry
 from sojourn.core.payload.template import unknown_fields
-from sojourn.errors import DefinitionError
+from sojourn.errors import DefinitionError, SojournError
+from sojourn.mcp.auth import GrantedTokens
+from sojourn.mcp.caller import Credentials
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import ServerConnection
-from sojourn.mcp.limits import CONNECT_TIMEOUT, MAX_SESSIONS, SESSION_IDLE, TTL
+from sojourn.mcp.limits import CONNECT_TIMEOUT, LIST_TIMEOUT, MAX_SESSIONS, SESSION_IDLE, TTL
+from sojourn.mcp.own_lists import ConnectTool, OwnLists
 from sojourn.mcp.own_sessions import OwnSessions, Sharing
 from sojourn.mcp.spec_from_listing import (
     Results,
@@ -32,6 +38,7 @@ from sojourn.values.timers import duration_fault
 
 if TYPE_CHECKING:
     from sojourn.mcp.session import ServerSession
+    from sojourn.oauth.grants import SignInServer
     from sojourn.vault.sealed import TokenVault
 
 __all__ = ["McpToolset"]
@@ -180,13 +187,14 @@ class McpToolset:
             others=OwnSessions(id, max_sessions, session_idle),
             sharing=session,
         )
-        self._catalogue = Catalogue(
-            id,
-            self._terms,
-            self._connection,
-            include=None if include is None else patterns(id, "include", include),
-            exclude=patterns(id, "exclude", exclude),
-        )
+        wanted = None if include is None else patterns(id, "include", include)
+        unwanted = patterns(id, "exclude", exclude)
+
+        def new_catalogue() -> Catalogue:
+            return Catalogue(id, self._terms, self._connection, include=wanted, exclude=unwanted)
+
+        self._catalogue = new_catalogue()
+        self._lists = OwnLists(new_catalogue, self._connection, ttl)
         self._has_instructions = instructions
         self._vault: TokenVault | None = None
         self._unused: dict[str, list[str]] = {}
@@ -202,18 +210,71 @@ class McpToolset:
     @transport.setter
     def transport(self, transport: Transport) -> None:
         self._connection.transport = transport
-        self.use_vault(self._vault)
+        if self._vault is not None:
+            self.use_vault(self._vault)
 
     def use_vault(self, vault: "TokenVault | None") -> None:
-        """Keep the tokens of the transport in a vault, or within the process."""
+        """Keep the tokens of the transport in a vault, or within the process.
+
+        Raises:
+            DefinitionError: They need a vault, and there is none.
+        """
         self._vault = vault
-        credentials = getattr(self._connection.transport, "credentials", None)
+        credentials: Credentials | None = getattr(self._connection.transport, "credentials", None)
         if credentials is not None:
-            credentials.vault = vault
+            credentials.bind(self.id, vault)
 
     @property
     def tools(self) -> Mapping[str, McpTool]:
-        """The tools that were listed last, by the server's names."""
+        """The tools that were listed last, by the server's names.
+
+        If the server lists them only to people who have signed in, they are those of the principal for whom an activity acts, and
+        `connect`, which is alone before that.
+        """
+        if self._catalogue.is_known or (signs_in := self._sign_in) is None:
+            return self._catalogue.tools
+        acting = ACTING_FOR.get()
+        known = self._lists.known(acting) if acting else None
+        return {"connect": self._connect(signs_in), **(known or {})}
+
+    @property
+    def _sign_in(self) -> GrantedTokens | None:
+        credentials = getattr(self._connection.transport, "credentials", None)
+        return credentials if isinstance(credentials, GrantedTokens) else None
+
+    @property
+    def sign_in_server(self) -> "SignInServer | None":
+        """The server at which principals sign in, or None."""
+        return self._sign_in and self._sign_in.declared.server(self.id, self._sign_in.url)
+
+    def _connect(self, signs_in: GrantedTokens) -> ConnectTool:
+        title = signs_in.declared.title or self.id
+        tool = ConnectTool(self.id, title, self._terms, self._connection)
+        tool.lists = self._lists
+        return tool
+
+    @property
+    def why_hidden(self) -> str | None:
+        """Why its tools are unknown where no principal acts, or None."""
+        acting = ACTING_FOR.get()
+        if self._sign_in is None or self._catalogue.is_known or (acting and acting.principal):
+            return None
+        return "its server lists its tools only to people who have signed in"
+
+    async def know(self, meta: ToolCallMeta) -> None:
+        """List the tools of a principal who has signed in, for at most `LIST_TIMEOUT`."""
+        signs_in = self._sign_in
+        if signs_in is None or self._catalogue.is_known or meta.principal is None:
+            return
+        with contextlib.suppress(SojournError, TimeoutError):
+            async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
+                if await signs_in.find(meta.principal) is not None:
+                    await self._lists.tools(meta)
+
+    async def _known_for(self, meta: ToolCallMeta) -> Mapping[str, McpTool]:
+        if self._sign_in is not None and not self._catalogue.is_known:
+            return await self._lists.tools(meta)
+        await self._connection.session()
         return self._catalogue.tools
 
     @property
@@ -242,7 +303,7 @@ class McpToolset:
         if self._catalogue.is_known:
             return self.tools[name]
         spec = stand_in_spec(self.id, name, self._terms)
-        return McpTool(spec, name, self._terms, self._connection, known=lambda: self.tools)
+        return McpTool(spec, name, self._terms, self._connection, known=self._known_for)
 
     def call(self, name: str, /, **fields: Any) -> ToolRequest:
         """Return a request for a tool of this set, whether or not it was listed yet."""

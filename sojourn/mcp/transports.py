@@ -266,7 +266,9 @@ class _MadeHeaders:
 
     def __init__(self, make: MakeHeaders) -> None:
         self._make = make
-        self.vault = None
+
+    def bind(self, toolset_id: str, vault: object) -> None:
+        pass
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         try:
@@ -292,8 +294,15 @@ class _MadeHeaders:
         """Return whether the function returns other headers by now."""
         return dict(await self.headers(caller)) != dict(sent)
 
+    async def refuse(
+        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
+    ) -> None:
+        pass
 
-_AUTH = Kind("mcp.ClientCredentials(...)", lambda given: isinstance(given, Auth), is_secret=True)
+
+_AUTH = Kind(
+    "mcp.ClientCredentials(...) or mcp.SignIn(...)", lambda given: isinstance(given, Auth), is_secret=True
+)
 
 
 @declares("mcp.Http", url=_SECRET, headers=_HEADERS, auth=_AUTH, secrets=_SECRETS)
@@ -304,7 +313,7 @@ class Http:
         url: `http://` or `https://`. Messages contain only scheme, host and port.
         headers: Headers of every request, such as `Authorization`; or a function, async or not, that returns those of a
             request. It gets the `ToolCallMeta` of the call, whose `principal` the call acts for, or None for listing.
-        auth: How requests get OAuth tokens, such as `mcp.ClientCredentials(...)`; `headers` may then have no `Authorization`.
+        auth: How requests get OAuth tokens: `mcp.ClientCredentials(...)` for the deployment, `mcp.SignIn(...)` for each person.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:

@@ -15,6 +15,10 @@ PATHS = {
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
     "GET /v1/me",
+    "GET /v1/grants",
+    "POST /v1/grants",
+    "POST /v1/grants/{toolset}/{id}/complete",
+    "DELETE /v1/grants/{toolset}",
     "POST /codec/decode",
     "POST /codec/encode",
     "POST /v1/runs",
@@ -173,6 +177,10 @@ async def test_answers_fit_the_document(served, document, whole):
 
     await get("/v1/agents")
     await get("/v1/me")
+    await get("/v1/grants")
+    await post("/v1/grants", {"toolset": "ops.github"})
+    await post("/v1/grants/{toolset}/{id}/complete", {}, toolset="ops.github", id="9f2c")
+    judge("DELETE /v1/grants/{toolset}", await served.http.delete("/v1/grants/ops.github"))
     for what in ("decode", "encode"):
         await post(
             f"/codec/{what}", {"payloads": [{"metadata": {"encoding": "anNvbi9wbGFpbg=="}, "data": "MQ=="}]}

@@ -229,6 +229,7 @@ def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> Awa
         form=form.form,
         tool_call_id=call.tool_call_id,
         server=needed.server,
+        sign_in=form.sign_in,
     )
 
 

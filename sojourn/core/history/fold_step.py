@@ -310,7 +310,7 @@ class StepFold:
         elif needed and asks_people:
             result = outcomes.too_much_input(call, needed.server)
         elif needed:
-            result = outcomes.no_input(call, needed.server)
+            result = outcomes.no_input(call, needed)
         elif result.confirm or (is_void(result) and call.tool_call_id in self._confirms):
             self._begun.setdefault(call.tool_call_id, opened.since)
             yield from self._void_approval(record, opened, result)

@@ -35,7 +35,7 @@ MAX_UNSETTLED = 100
 
 _OPEN_CODES = ("canceled", "time_budget", "history")
 """Codes of calls that were cut off while they ran, or before they began."""
-_NOT_RUN_CODES = ("denied", "not_executed", "approval_void", "input_required")
+_NOT_RUN_CODES = ("denied", "not_executed", "approval_void", "input_required", "sign_in_required")
 """Codes of calls that never ran: they say nothing about an earlier one."""
 _NOT_RUN_REASONS = (
     RetryReason.RATE_LIMITED,
@@ -78,7 +78,7 @@ def is_unexecuted(result: ToolResult) -> bool:
     reason = result.retry_hint.reason if result.retry_hint else None
     is_refused = reason in (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE)
     code = result.error.code if result.error else ""
-    return is_settled(result) is None and (is_refused or code == "input_required")
+    return is_settled(result) is None and (is_refused or code in ("input_required", "sign_in_required"))
 
 
 def unsettled_after(

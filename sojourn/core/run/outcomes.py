@@ -13,7 +13,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.contracts.tool_call import CallEdit, ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_call import CallEdit, InputRequired, ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import MaskedEdit, ToolResult
 from sojourn.core.payload.parse import arguments_digest
@@ -251,9 +251,12 @@ def not_read(call: ToolRequest) -> ToolResult:
     return failure_result(call, ToolError.new(message, code="history"))
 
 
-def no_input(call: ToolRequest, server: str) -> ToolResult:
+def no_input(call: ToolRequest, needed: InputRequired) -> ToolResult:
     """Return the result of a call that needs input in a run that may ask no person."""
-    message = f"{server} asks for a person's input to go on, and this run may ask nobody"
+    if any(form.sign_in for form in needed.forms):
+        message = f"{needed.server} needs a person to sign in, and this run may ask nobody"
+        return failure_result(call, ToolError.new(message, code="sign_in_required"))
+    message = f"{needed.server} asks for a person's input to go on, and this run may ask nobody"
     return failure_result(call, ToolError.new(message, code="input_required"))
 
 

@@ -131,6 +131,7 @@ _TITLES = {
     404: "It does not exist, or the principal may not see it.",
     408: "The body did not come in time.",
     409: "It conflicts with the present state.",
+    410: "It was there, and is over.",
     413: "The body, or a value in it, is too large.",
     415: "The body was not sent as JSON.",
     421: "The request names another host.",

@@ -13,7 +13,7 @@ from sojourn import Agent, App, Client, PlanResult, RunPolicy, ToolRequest, Work
 from sojourn.core.schema.sample import sample
 from sojourn.network import http_client
 
-__all__ = ["call_tools"]
+__all__ = ["call_tools", "issuer_of", "wanted"]
 
 
 def wanted(tools: list[Any], context: str) -> list[ToolRequest]:
@@ -41,16 +41,20 @@ def answer_to(form: dict[str, Any] | None) -> Any:
     return sample(form, form) if form else "yes"
 
 
+async def issuer_of(url: str) -> str:
+    """The issuer that the suite's server names, which an operator would know."""
+    async with http_client() as client:
+        place = httpx2.URL(url).copy_with(path="/.well-known/oauth-protected-resource/mcp")
+        return (await client.get(place)).json()["authorization_servers"][0]
+
+
 async def client_of(url: str, told: dict[str, Any]) -> mcp.ClientCredentials | None:
     """The client that the suite's issuer knows, if it says one; the issuer is the one that the server names."""
     if "client_id" not in told:
         return None
-    async with http_client() as client:
-        place = httpx2.URL(url).copy_with(path="/.well-known/oauth-protected-resource/mcp")
-        issuer = (await client.get(place)).json()["authorization_servers"][0]
     return mcp.ClientCredentials(
         told["client_id"],
-        issuer=issuer,
+        issuer=await issuer_of(url),
         client_secret=told.get("client_secret"),
         private_key=told.get("private_key_pem"),
         algorithm=told.get("signing_algorithm", "RS256"),

@@ -19,6 +19,10 @@ OF_NO_TENANT = {
     "GET /v1/me",
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",
+    "GET /v1/grants",  # without a sign-in; `tests/http/test_grants.py` has those of tenants
+    "POST /v1/grants",
+    "POST /v1/grants/{toolset}/{id}/complete",
+    "DELETE /v1/grants/{toolset}",
     "POST /codec/decode",  # without a key ring; `tests/http/test_codec.py` has those with tenants
     "POST /codec/encode",
     *PAGES_OF_NO_TENANT,
