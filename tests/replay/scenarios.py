@@ -44,6 +44,7 @@ from sojourn import (
 from sojourn.client import SessionTurn
 from sojourn.contracts import Await, WithMemory
 from sojourn.contracts.message import ThinkingPart
+from sojourn.contracts.tool_call import SignInRequest
 from sojourn.errors import ApprovalVoid, AwaitClosed, NotApprover, RunError
 from sojourn.live import current_deltas
 from sojourn.testing.scripted import ScriptedPlanner, Step
@@ -243,6 +244,28 @@ async def needy(meta: ToolCallMeta) -> str:
         raise_input = InputRequired(forms=asked, request_state="half-way")
         return ToolResult(input_required=raise_input)  # pyright: ignore[reportReturnType]
     return f"{meta.input.responses['k']['content']['colour']} {meta.input.request_state}"
+
+
+@tools.tool
+async def private(meta: ToolCallMeta) -> str:
+    """Act for a person who has to sign in first."""
+    if meta.input is None:
+        request = SignInRequest(
+            toolset="replay.tools",
+            title="Files",
+            host="files.example",
+            scopes=["read"],
+            principal=Principal(subject="ana", tenant="acme"),
+        )
+        form = InputForm(
+            key="sign_in",
+            message="Sign in to Files as ana.",
+            form={"type": "object", "properties": {}},
+            sign_in=request,
+        )
+        needed = InputRequired(forms=[form], request_state="half-way")
+        return ToolResult(input_required=needed)  # pyright: ignore[reportReturnType]
+    return f"{meta.input.responses['sign_in']['action']}ed"
 
 
 @unserved.tool
@@ -567,6 +590,11 @@ async def supply(run: Run) -> None:
 async def fill_in(run: Run) -> None:
     await waits(run)
     await run.answer(None, {"colour": "red"})
+
+
+async def sign_in(run: Run) -> None:
+    await waits(run)
+    await run.answer(None, {})
 
 
 async def decline(run: Run) -> None:
@@ -1367,6 +1395,8 @@ SCENARIOS = {
     ),
     "external_expires": Scenario([calls(ToolRequest(name="replay.quick.pick", tool_call_id="c1")), FINAL]),
     "input_required": Scenario([calls(call("needy", "c1")), FINAL], policy=ASKING, deed=fill_in),
+    "signed_in": Scenario([calls(call("private", "c1")), FINAL], policy=ASKING, deed=sign_in),
+    "sign_in_impossible": Scenario([calls(call("private", "c1")), FINAL]),
     "question_declined": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=decline),
     "question_expires": Scenario(
         [

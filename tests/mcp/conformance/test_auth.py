@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -43,12 +44,30 @@ SCENARIOS = (
 )
 """Those of the revision 2026-07-28."""
 
+OLDER = {
+    "2025-11-25": (*SCENARIOS[:13], "pre-registration"),
+    "2025-03-26": ("2025-03-26-oauth-metadata-backcompat", "2025-03-26-oauth-endpoint-fallback"),
+}
+"""The scenarios of earlier revisions, by revision."""
+
 AT_ONCE = 3
 
 
 @pytest.mark.usefixtures("processes")
 async def test_a_run_signs_in_as_the_suite_wants(temporal_address, tmp_path) -> None:
     """Each scenario passes every check, with a person who opens the link of each wait."""
+    await conforms(temporal_address, tmp_path, dict.fromkeys(SCENARIOS, "2026-07-28"))
+
+
+@pytest.mark.usefixtures("campaigns")
+async def test_a_run_signs_in_at_older_servers(temporal_address, tmp_path) -> None:
+    """The same for the revisions before, down to servers without metadata."""
+    for version, scenarios in OLDER.items():
+        await conforms(temporal_address, tmp_path / version, dict.fromkeys(scenarios, version))
+
+
+async def conforms(temporal_address: str, tmp_path: Path, scenarios: dict[str, str]) -> None:
+    """Run scenarios, each by its revision, and check that the suite finds no fault."""
     program = await asyncio.to_thread(installed, PACKAGE) / "@modelcontextprotocol/conformance/dist/index.js"
     numbers = iter(range(1_000))
 
@@ -62,11 +81,11 @@ async def test_a_run_signs_in_as_the_suite_wants(temporal_address, tmp_path) -> 
 
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def run(scenario: str) -> str:
+    async def run(scenario: str, version: str) -> str:
         async with turns:
             process = await asyncio.create_subprocess_exec(
                 *(str(NODE), str(program), "client", "--scenario", f"auth/{scenario}"),
-                *("--spec-version", "2026-07-28", "--timeout", "120000"),
+                *("--spec-version", version, "--timeout", "120000"),
                 *("--command", f"{sys.executable} -IS {RELAY} {port}", "-o", str(tmp_path / scenario)),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -76,8 +95,9 @@ async def test_a_run_signs_in_as_the_suite_wants(temporal_address, tmp_path) -> 
 
     async with await asyncio.start_server(call, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        ends = dict(zip(SCENARIOS, await asyncio.gather(*map(run, SCENARIOS)), strict=True))
-    checks = {scenario: checks_of(tmp_path / scenario) for scenario in SCENARIOS}
+        told = await asyncio.gather(*map(run, scenarios, scenarios.values()))
+    ends = dict(zip(scenarios, told, strict=True))
+    checks = {scenario: checks_of(tmp_path / scenario) for scenario in scenarios}
     failing = {
         f"{scenario}: {check['id']}": ends[scenario]
         for scenario, found in checks.items()
