@@ -134,7 +134,7 @@ async def test_the_fleet_shares_a_token_by_the_vault(opened, run, tmp_path) -> N
 
         async def worker() -> mcp.McpToolset:
             transport = transport_of(server)
-            transport.credentials.vault = vault
+            transport.credentials.bind("ops.test", vault)
             return await opened(transport)
 
         fleet = await asyncio.gather(*(worker() for _ in range(4)))
