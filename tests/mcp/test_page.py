@@ -19,7 +19,10 @@ def test_its_toolsets_are_declared_as_they_stand():
         if "await" not in block:
             exec(block, scope)
     declared = {name: value for name, value in scope.items() if isinstance(value, McpToolset)}
-    assert declared.keys() == {"everything", "search", "older", "files", "inventory", "shop"}
+    assert declared.keys() == {
+        *("everything", "search", "older", "files", "inventory", "shop"),
+        *("crm", "stock", "github"),
+    }
     assert declared["files"]["delete_all"].spec.confirmation == "Delete {path}?"
     assert declared["inventory"]["count"].spec.trusted
 
