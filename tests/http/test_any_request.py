@@ -78,6 +78,8 @@ async def known(made):
         "run_id": run_id,
         "ref": ref,
         "attachment_id": "att_0123456789abcdef",
+        "toolset": "ops.github",
+        "id": "9f2c",
         **session,
     }
 

@@ -23,6 +23,7 @@ OF_NO_TENANT = {
     "POST /v1/grants",
     "POST /v1/grants/{toolset}/{id}/complete",
     "DELETE /v1/grants/{toolset}",
+    "GET /oauth/callback/{toolset}",
     "POST /codec/decode",  # without a key ring; `tests/http/test_codec.py` has those with tenants
     "POST /codec/encode",
     *PAGES_OF_NO_TENANT,
