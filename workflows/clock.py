@@ -5,7 +5,7 @@ the workflow's, so that a replay counts the same.
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -22,6 +22,19 @@ from .continue_as_new import ContinueWhileCallsWait, LeavingExecution
 from .current_state import CurrentState
 
 T = TypeVar("T")
+
+
+async def wait_until(condition: Callable[[], bool], limit: timedelta | None, summary: str) -> None:
+    """Wait until a condition holds. Raises TimeoutError once the limit is over and all else of the workflow task is done.
+
+    What a workflow task brings beside the end of the time is done in an order of asyncio's, which another Python has otherwise:
+    `asyncio.wait_for` is another function since 3.12. So the next command of a timeout comes after those of all others.
+    """
+    try:
+        await workflow.wait_condition(condition, timeout=limit, timeout_summary=summary)
+    except TimeoutError:
+        await workflow.wait_condition(lambda: True)  # conditions are checked when nothing else is left to do
+        raise
 
 
 class Clock:
@@ -125,10 +138,10 @@ class Clock:
             await workflow.wait_condition(lambda: self.active.since is not None)
             budget, left = self.active.budget, self.time_left
             try:
-                await workflow.wait_condition(
+                await wait_until(
                     lambda: self.active.since is None or self.active.budget != budget,  # noqa: B023 - awaited here
-                    timeout=min(left, LONGEST) if left is not None else None,
-                    timeout_summary=TIME_BUDGET,
+                    min(left, LONGEST) if left is not None else None,
+                    TIME_BUDGET,
                 )
             except TimeoutError:
                 self._count(copy_with(self.active, expired=True))

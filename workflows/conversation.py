@@ -23,6 +23,7 @@ from sojourn.core.run.turns import closing_output, end_turn, interruption_error,
 from sojourn.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
+from .clock import wait_until
 from .current_state import CurrentState, tells_doubt
 from .notices import Notices
 from .open_awaits import OpenAwaits
@@ -121,10 +122,10 @@ class Conversation:
             self._idle_since = None if is_paused else self._idle_since or workflow.now()
             left = None if is_paused else self._idle_time_left
             try:
-                await workflow.wait_condition(
+                await wait_until(
                     lambda: self._is_over() or self._awaits.room.is_long or self._is_paused != is_paused,  # noqa: B023 - awaited here
-                    timeout=left,
-                    timeout_summary=IDLE,
+                    left,
+                    IDLE,
                 )
             except TimeoutError:
                 session = self._current.state.policy.session

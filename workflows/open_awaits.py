@@ -34,6 +34,7 @@ from sojourn.values.frozen import copy_with
 from sojourn.values.timers import LONGEST, WAITS, escalation_timer, expiry_timer, limit_duration
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
+from .clock import wait_until
 from .continue_as_new import ContinueAsNew
 from .current_state import CurrentState, patched
 from .history_budget import HistoryBudget
@@ -218,18 +219,12 @@ class OpenAwaits:
             is_first = escalates is not None and (rest is None or escalates < rest)
             purpose = escalation_timer(await_id) if is_first else expiry_timer(await_id)
             try:
-                await workflow.wait_condition(
-                    stirs, timeout=escalates if is_first else rest, timeout_summary=purpose
-                )
+                await wait_until(stirs, escalates if is_first else rest, purpose)
             except TimeoutError:
-                if is_first:
-                    self._escalate(await_id)
-                    continue
-                if await_id in self.judging and patched("decided-in-time"):
-                    # A workflow task may bring both the end of the time and the verdict on a decision that came before,
-                    # in an order that depends on asyncio. Conditions are checked once everything else has run.
-                    await workflow.wait_condition(lambda: True)
-                raise
+                if not is_first:
+                    raise
+                self._escalate(await_id)
+                continue
             if future.done() or self.room.is_full:
                 return
             if go_on:
@@ -297,7 +292,7 @@ class OpenAwaits:
 
         try:
             while not self.room.is_full:
-                await workflow.wait_condition(stirs, timeout=left, timeout_summary=WAITS)
+                await wait_until(stirs, left, WAITS)
                 if go_on and not self.room.is_full:
                     await go_on.go(lambda: False)  # returns if the run cannot continue as new
                     left = max(until - workflow.now(), timedelta(0))
