@@ -36,6 +36,7 @@ __all__ = [
     "describe_run",
     "each_of",
     "find_runs",
+    "find_waiting",
     "labels_of_run",
     "message_of",
     "newest_of",
@@ -226,6 +227,9 @@ MAX_PAGES_OF_TEXT = 20
 MAX_BY_IDS = 200
 """Most runs that a search finds by the beginning of their id or session."""
 
+WAITING_PAGE = 1_000
+"""Page size of the store, when listing all waiting runs."""
+
 AT_WORK = "at_work"
 """Selects open runs that are not waiting, paused or idle. No run has it as its status."""
 
@@ -321,7 +325,7 @@ class Selection:
     @property
     def is_exact(self) -> bool:
         """Whether every run that the query finds belongs to the selection."""
-        return self.since is None and not self.only_sessions
+        return self.since is None and not self.only_sessions and not self.text
 
     @property
     def query_of_ids(self) -> str:
@@ -360,6 +364,24 @@ async def find_runs(client: Client, selection: Selection, limit: int | None) -> 
             yield run
     except RPCError as error:
         raise translate_error(error, None) from error
+
+
+async def find_waiting(client: Client, selection: Selection, most: int) -> tuple[dict[str, str], bool]:
+    """Return the oldest wait of each waiting run of a selection, by run id, and whether these are all of them.
+
+    The selection is one that the store knows by itself: no memo is read, which takes longer than all else.
+    """
+    waiting = replace(selection, status="waiting")
+    assert waiting.is_exact, "the store does not know this selection"
+    found: dict[str, str] = {}
+    try:
+        async for run in client.list_workflows(waiting.query, page_size=WAITING_PAGE):
+            if len(found) == most:
+                return found, False
+            found[run.id] = run.typed_search_attributes.get(search_attributes.AWAITING) or ""
+    except RPCError as error:
+        raise translate_error(error, None) from error
+    return found, True
 
 
 async def newest_of(found: AsyncGenerator[RunStatus], most: int) -> tuple[list[RunStatus], bool]:

@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.client import Client
-from sojourn.client.listing import AT_WORK, Selection, count_of, each_of, page_of, with_labels
+from sojourn.client.listing import AT_WORK, Selection, count_of, each_of, find_waiting, page_of, with_labels
 from sojourn.client.schedule import list_schedules
 from sojourn.client.stuck import MAX_CHECKED, Stuck, find_stuck
 from sojourn.connection.rpc_errors import translate_error
@@ -199,9 +199,6 @@ PATIENCE = 2.0
 The page shows a run without its detail if reading it took longer.
 """
 
-WAITING_PAGE = 1_000
-"""Page size of the store, when listing all waiting runs."""
-
 MAX_WAITING = 5_000
 """Most waiting runs to list."""
 
@@ -303,14 +300,7 @@ class Reader:
 
     async def waiting_runs(self, selection: Selection) -> WaitingRuns:
         """Return the waiting runs of a selection, at most 5,000."""
-        found: dict[str, str] = {}
-        cursor: str | None = None
-        while len(found) < MAX_WAITING:
-            page = await self.runs(replace(selection, status="waiting"), most=WAITING_PAGE, cursor=cursor)
-            found |= {run.run_id: run.awaiting for run in page.runs}
-            if (cursor := page.cursor) is None:
-                return WaitingRuns(found, is_whole=True)
-        return WaitingRuns(found, is_whole=False)
+        return WaitingRuns(*await find_waiting(self.client.temporal, selection, MAX_WAITING))
 
     async def find_stuck(self, selection: Selection, labels: Mapping[str, str] | None = None) -> StuckRuns:
         """Return which of the newest runs at work are stuck, at most 10 s old.
