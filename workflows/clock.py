@@ -25,10 +25,11 @@ T = TypeVar("T")
 
 
 async def wait_until(condition: Callable[[], bool], limit: timedelta | None, summary: str) -> None:
-    """Wait until a condition holds. Raises TimeoutError once the limit is over and all else of the workflow task is done.
+    """Wait until a condition holds, and raise TimeoutError at the limit.
 
-    What a workflow task brings beside the end of the time is done in an order of asyncio's, which another Python has otherwise:
-    `asyncio.wait_for` is another function since 3.12. So the next command of a timeout comes after those of all others.
+    It is raised once all else of the workflow task is done. What a workflow task brings beside the end
+    of the time is done in an order of asyncio's, and `asyncio.wait_for` is another function since Python
+    3.12: without this, a run that one Python had served could not be replayed by another.
     """
     try:
         await workflow.wait_condition(condition, timeout=limit, timeout_summary=summary)

@@ -367,9 +367,9 @@ async def find_runs(client: Client, selection: Selection, limit: int | None) -> 
 
 
 async def find_waiting(client: Client, selection: Selection, most: int) -> tuple[dict[str, str], bool]:
-    """Return the oldest wait of each waiting run of a selection, by run id, and whether these are all of them.
+    """Return the oldest wait of each waiting run by its id, and whether these are all.
 
-    The selection is one that the store knows by itself: no memo is read, which takes longer than all else.
+    The store has to know the selection by itself: no memo is read, which would take longer than all else.
     """
     waiting = replace(selection, status="waiting")
     assert waiting.is_exact, "the store does not know this selection"
