@@ -18,6 +18,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PolicyDecision, RunContext
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy, Limits
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -31,6 +32,7 @@ from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.policy import merge_decisions, offered_tools, withheld_reason
+from sojourn.core.run.taint import taint_reason
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.json_fault import ParseFault
@@ -69,6 +71,11 @@ class Dispatcher:
     also_asked_by: Sequence[Principal] = ()
     transcript: Sequence[Message] = ()
     """The whole transcript before the plan, which has the files that calls may name."""
+
+    @property
+    def taint(self) -> Taint | None:
+        """The text from outside that the run has read."""
+        return self.run.taint
 
     @cached_property
     def attachments(self) -> Mapping[str, AttachmentRecord]:
@@ -110,6 +117,7 @@ class Dispatcher:
             self.limits.approval,
             self.decision,
             interrupts_allowed=self.limits.interrupts_allowed,
+            taint=self.taint,
         )
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=deny(call, verdict.why))
@@ -179,6 +187,7 @@ class Dispatcher:
             also_asked_by=self.also_asked_by,
             is_always=is_always,
             attachments=self._named(payload) if tool.spec.attachments else (),
+            taint=self.taint,
         )
         return made.model_copy(update={"confirm": confirm})
 
@@ -199,6 +208,7 @@ class Dispatcher:
         return Dispatch(
             kind="local" if spec.local else "activity",
             may_act=not changes_nothing(spec),
+            taints=taint_reason(spec),
             memory=spec.memory,
             attachments=self._offered(call.payload) if spec.attachments else [],
             task_queue=spec.task_queue,
@@ -236,6 +246,7 @@ class Dispatcher:
         return Dispatch(
             kind="external",
             may_act=not changes_nothing(tool.spec),
+            taints=taint_reason(tool.spec),
             expires_after=wanted or tool.spec.timeout,
             payload=None if made is call else payload,
         )
@@ -333,7 +344,8 @@ class ForkedDispatches:
         self, call: ToolRequest, read: ToolRequest | ParseFault, admitted: set[str]
     ) -> Dispatch:
         if known := self.step.result_of(call):
-            return Dispatch(kind="answered", result=known)
+            tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id).get(call.name)
+            return Dispatch(kind="answered", result=known, taints=taint_reason(tool.spec) if tool else "")
         if call.tool_call_id not in admitted:
             return Dispatch(kind="answered", result=not_executed(call, self.refused, self.dispatcher.limits))
         asks = self.step.asks

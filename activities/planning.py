@@ -32,6 +32,7 @@ from sojourn.contracts.plan import (
 )
 from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.run_policy import Caps, Limits
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -64,6 +65,7 @@ from sojourn.core.run.plan_rules import (
 from sojourn.core.run.policy import merge_decisions, offered_tools, policy_fault
 from sojourn.core.run.run_input import add_labels
 from sojourn.core.run.set_aside import drop_set_aside
+from sojourn.core.run.taint import taint_of
 from sojourn.core.run.transcript import call_ids
 from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
@@ -205,7 +207,16 @@ class Planning:
             memory=self.memory,
             answer=task.answer,
             interrupts_allowed=self.limits.interrupts_allowed,
+            taint=self._taint,
         )
+
+    @cached_property
+    def _taint(self) -> Taint:
+        # Workflow code of an earlier version does not follow it.
+        if self.task.taint is not None or self.limits.approval.tainted == "allow":
+            return self.task.taint or Taint()
+        specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
+        return taint_of(self.messages, {str(spec.id): spec for spec in specs})
 
     async def _plan(self, decision: PolicyDecision | None) -> Any:
         task, run = self.task, self._run(decision)

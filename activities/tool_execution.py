@@ -40,6 +40,7 @@ from sojourn.core.payload.masking import mask_fault, mask_result, split_issues
 from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.core.payload.unknown_outcome import changes_nothing, mark_unknown, may_repeat
 from sojourn.core.run import retry
+from sojourn.core.run.taint import UNREAD_CODES
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.values import describe_error, hide
@@ -176,6 +177,8 @@ class ToolExecution:
         spent = round((time.monotonic() - self._started) * 1000)
         measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
         own = result.telemetry
+        if own is None and result.error and result.error.code in UNREAD_CODES:
+            measured = measured.model_copy(update={"duration_ms": max(spent, 1)})
         if own is None:
             return (
                 result if measured == ToolTelemetry() else result.model_copy(update={"telemetry": measured})

@@ -175,6 +175,7 @@ class InterimAnswers:
             finalize=APPROVAL_OPEN,
             key_run_id=run.key_run_id,
             also_asked_by=list(joined.also_asked_by),
+            taint=state.taint,
             interim_for=state.interim[-1].sent.message_id,
             off_clock=off_clock,
             **task_fields(state.memory),

@@ -266,6 +266,7 @@ class PlanExecution:
             carried=list(state.carried),
             key_run_id=run.key_run_id,
             also_asked_by=list(state.also_asked_by),
+            taint=state.taint,
             forked=None if state.limit else forked,
             **task_fields(state.memory),
         )

@@ -48,7 +48,8 @@ from sojourn.contracts.run import Notice, NoticeKind
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.run.approval import approvers_of, judge
+from sojourn.core.run.approval import approvers_of, is_denied_once_tainted, judge
+from sojourn.core.run.taint import taint_reason
 from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
 from sojourn.live.transport import LiveTransport
@@ -264,16 +265,28 @@ class App:
                 )
         if agent.policy.interrupts_allowed or self._allow_loosening:
             return
-        for toolset in agent.uses:
-            for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
-                spec = tool.spec
-                call, approval = ToolRequest(name=spec.id), agent.policy.approval
-                if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
-                    raise DefinitionError(
-                        f"agent {agent.id} uses {spec.id}, which a person must approve, but the agent may not ask a person; set "
-                        "policy=RunPolicy(interrupts_allowed=True), or let the tool run without approval: "
-                        f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
-                    )
+        approval = agent.policy.approval
+        specs = [
+            tool.spec
+            for toolset in agent.uses
+            if not isinstance(toolset, RemoteToolset)
+            for tool in toolset.tools.values()
+        ]
+        outside = next((spec for spec in specs if taint_reason(spec)), None)
+        for spec in specs:
+            call = ToolRequest(name=spec.id)
+            if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
+                raise DefinitionError(
+                    f"agent {agent.id} uses {spec.id}, which a person must approve, but the agent may not ask a person; set "
+                    "policy=RunPolicy(interrupts_allowed=True), or let the tool run without approval: "
+                    f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
+                )
+            if outside and approval.tainted == "ask" and is_denied_once_tainted(spec, approval):
+                raise DefinitionError(
+                    f"agent {agent.id}: after a result of {outside.id}, which reads from outside, a call of {spec.id} is denied, since the "
+                    "agent may not ask a person; set policy=RunPolicy(interrupts_allowed=True), or say which it is to be: "
+                    'approval=ApprovalPolicy(tainted="deny" | "allow")'
+                )
 
     # For the binding of tools (`sojourn.authoring.tool.Parts`).
 

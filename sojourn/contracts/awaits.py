@@ -9,6 +9,7 @@ from pydantic import Field
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import CallEdit, GivenApproval, SignInRequest
 from sojourn.contracts.tool_spec import ShownTool
 
@@ -187,6 +188,8 @@ class AwaitConfirmation(Record):
     """Whether an approval may have other arguments, with which the call then runs."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
+    taint: Taint | None = None
+    """The text from outside that the run had read before the call was planned, or None if it makes no difference."""
     on_message: str = "wait"
     """What becomes of a message of the user in a conversation: it waits (`wait`), is answered at once (`answer`), or denies the call (`deny`)."""
 

@@ -97,6 +97,8 @@ class Dispatch(Record):
     """For `child`: its share of the limits that are left."""
     confirm: AwaitConfirmation | None = None
     """The decision to wait for before the call runs; without `payload` when the call itself has it."""
+    taints: str = ""
+    """Why the result may hold text from outside, as `TaintSource.reason`; empty if it does not."""
     memory: bool = False
     """Whether the tool reads the run's memory."""
     attachments: list[AttachmentRecord] = []

@@ -12,6 +12,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.run_policy import Caps
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import Bounds, RunLink, ToolResult
@@ -73,6 +74,8 @@ class RunContext(Record):
     """Ids of the agents above this one, outermost first."""
     interrupts_allowed: bool = False
     """Whether this run may ask a person."""
+    taint: Taint | None = None
+    """The text from outside that the run has read, or None if its version does not follow it."""
     memory: SessionMemory = Field(default_factory=lambda: read_only({}))
     """The run's knowledge beside its transcript. A plan or a tool changes it by a patch."""
     answer: dict[str, Any] | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import (
     ConfigDict,
@@ -11,6 +11,7 @@ from pydantic import (
     PositiveInt,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
 
 from sojourn.contracts.awaits import Expiry
@@ -47,6 +48,11 @@ OnMessage = Literal["wait", "answer", "deny"]
 
 _PRECEDENCE: dict[OnMessage, int] = {"wait": 0, "answer": 1, "deny": 2}
 """Of two policies, the higher one counts: `wait` is the default, and says nothing."""
+
+Tainted = Literal["allow", "ask", "deny"]
+"""What becomes of a consequential call once the run has read text from outside."""
+
+_CAUTION: dict[Tainted, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 
@@ -122,6 +128,10 @@ class ApprovalPolicy(Declaration):
     at once, the approval stays open, and the turn goes on knowing both; with `deny` it denies the call, as the reason, and joins the
     present turn, whose planner then answers it.
     """
+    tainted: Tainted = "ask"
+    """What becomes of a call that may destroy something once the run has read text from outside, such as a web page, whatever
+    else lets it run: with `ask` a person decides, with `deny` it is denied, with `allow` it is judged as if the run had read nothing.
+    """
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -130,7 +140,7 @@ class ApprovalPolicy(Declaration):
     @classmethod
     def unattended(cls) -> "ApprovalPolicy":
         """Return a policy that requests no approvals. Every call runs."""
-        return cls(asks_for="nothing")
+        return cls(asks_for="nothing", tainted="allow")
 
     @classmethod
     def supervised(cls) -> "ApprovalPolicy":
@@ -140,7 +150,7 @@ class ApprovalPolicy(Declaration):
     @classmethod
     def read_only(cls) -> "ApprovalPolicy":
         """Return a policy that denies every tool not declared `read_only`."""
-        return cls(asks_for="changes", asks=False)
+        return cls(asks_for="changes", asks=False, tainted="deny")
 
     def tightened(self, other: "ApprovalPolicy | None") -> "ApprovalPolicy":
         """Return the stricter of both policies, rule by rule.
@@ -169,6 +179,7 @@ class ApprovalPolicy(Declaration):
             escalate_after=self.escalate_after,
             escalate_to=self.escalate_to,
             on_message=max(self.on_message, other.on_message, key=_PRECEDENCE.__getitem__),
+            tainted=max(self.tainted, other.tainted, key=_CAUTION.__getitem__),
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:
@@ -270,6 +281,28 @@ class Limits(Record):
     """How deep agents may call agents."""
     finalizer_grace: PositiveDuration = timedelta(seconds=10)
     """Time for the final turn once the time budget is used up."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_recorded(cls, value: Any) -> Any:
+        # An older version records its policy in full, without `tainted`. A run that began with it goes on as it did.
+        approval = cast("dict[str, Any]", value).get("approval") if isinstance(value, dict) else None
+        if not isinstance(approval, dict) or "tainted" in approval or not approval.keys() >= _FIRST_FIELDS:
+            return cast("Any", value)
+        return {**value, "approval": {**approval, "tainted": "allow"}}
+
+
+_FIRST_FIELDS = {
+    "denied_tools",
+    "denied_tags",
+    "read_only_runs",
+    "run_tools",
+    "run_tags",
+    "asks_for",
+    "asks",
+    "expires_after",
+}
+"""The fields of an `ApprovalPolicy` that every version records."""
 
 
 class RunPolicy(Limits, Declaration):

@@ -18,6 +18,7 @@ from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.run_policy import ApprovalRule, Caps, Limits, RunPolicy, RunPolicyOverride
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import Approval, CallEdit, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink
@@ -111,6 +112,8 @@ class PlanTask(Record):
     """In a fork: the run by whose id idempotency keys are made, and ids of calls derived."""
     also_asked_by: list[Principal] = []
     """Who has asked for the turn beside `principal`, without roles."""
+    taint: Taint | None = None
+    """The text from outside that the run has read; None from an older version, which does not follow it."""
 
     @property
     def opens(self) -> bool:

@@ -47,15 +47,16 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         "escalate_after": None,
         "escalate_to": [],
         "on_message": "wait",
+        "tainted": "ask",
     }
 
 
 @pytest.mark.parametrize(
     ("preset", "changes"),
     [
-        (ApprovalPolicy.unattended(), {"asks_for": "nothing"}),
+        (ApprovalPolicy.unattended(), {"asks_for": "nothing", "tainted": "allow"}),
         (ApprovalPolicy.supervised(), {"asks_for": "changes"}),
-        (ApprovalPolicy.read_only(), {"asks_for": "changes", "asks": False}),
+        (ApprovalPolicy.read_only(), {"asks_for": "changes", "asks": False, "tainted": "deny"}),
     ],
 )
 def test_a_preset_is_a_short_name_for_a_policy(preset: ApprovalPolicy, changes: dict) -> None:
@@ -86,6 +87,8 @@ def test_the_stricter_rule_counts(subtests: pytest.Subtests) -> None:
         ({"expires_after": None}, {"expires_after": None}, {}),
         ({"allows_edits": True}, {"allows_edits": False}, {"allows_edits": False}),
         ({"approvals": 2}, {"approvals": 3}, {"approvals": 3}),
+        ({"tainted": "allow"}, {}, {"tainted": "ask"}),
+        ({"tainted": "ask"}, {"tainted": "deny"}, {"tainted": "deny"}),
     ]
     for ours, theirs, stricter in rows:
         with subtests.test(str((ours, theirs, stricter))):

@@ -1,5 +1,6 @@
 """RunPolicy: the limits of a run, and how a RunPolicyOverride tightens or replaces them."""
 
+import json
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, RunPolicy, RunPolicyOverride, SessionPolicy
 from sojourn.contracts.ids import matches_any
-from sojourn.contracts.run_policy import OnMissingFields
+from sojourn.contracts.run_policy import Limits, OnMissingFields
 from sojourn.errors import DefinitionError
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
@@ -232,3 +233,14 @@ def test_the_defaults_are_those_of_the_design() -> None:
     assert policy.max_tool_calls is None
     assert (policy.plan_timeout, policy.tool_timeout) == (timedelta(minutes=10), timedelta(minutes=2))
     assert (policy.interrupts_allowed, policy.max_depth) == (False, 5)
+
+
+def test_a_policy_of_an_older_version_does_not_know_taint() -> None:
+    """A run that an older version began goes on as it did: its policy reads `allow`. A policy that an author writes asks."""
+    written = RunPolicy(approval=ApprovalPolicy(asks_for="nothing")).model_dump(mode="json")
+    del written["approval"]["tainted"]
+    for kind in (RunPolicy, Limits):
+        for read in (kind.model_validate(written), kind.model_validate_json(json.dumps(written))):
+            assert (read.approval.tainted, read.approval.asks_for) == ("allow", "nothing")
+    assert RunPolicy.model_validate_json('{"approval": {"asks_for": "nothing"}}').approval.tainted == "ask"
+    assert RunPolicy().approval.tainted == ApprovalPolicy(**written["approval"]).tainted == "ask"

@@ -12,9 +12,11 @@ from sojourn import (
     AwaitClosed,
     Client,
     InvalidInput,
+    PlanResult,
     Principal,
     RunPolicy,
     RunPolicyOverride,
+    ToolRequest,
     Toolset,
     Worker,
 )
@@ -22,6 +24,7 @@ from sojourn.contracts import Annotations
 from sojourn.core.run.approval import judge
 from sojourn.errors import ApprovalVoid, DefinitionError, NotApprover
 from sojourn.policy import PolicyDecision
+from sojourn.testing.scripted import ScriptedPlanner
 from tests.docs.text_model import TextModel
 
 ASKS = RunPolicy(interrupts_allowed=True)
@@ -410,3 +413,20 @@ async def test_the_planner_of_the_page_answers_while_its_call_waits(serve, archi
     assert event.message.text == "You asked: Why? The deletion of a.txt waits for an approval."
     await session.run.approve(wait, principal=person("kim", "approver"))
     assert (await turn.result()).text == "a.txt is gone"
+
+
+async def test_text_from_outside_makes_a_person_decide(serve, archive, status_when):
+    """The sweeper empties the bin without asking until it has read a page; then the wait names the page."""
+    page, empty = archive.fetch.call(url="example.org"), ToolRequest(name=archive.empty_bin.id)
+    steps = [
+        PlanResult.calls(empty),
+        PlanResult.calls(page),
+        PlanResult.calls(empty),
+        PlanResult.final("done"),
+    ]
+    archive.sweeper.planner = ScriptedPlanner(steps)
+    run = await (await serve(archive.app)).start("archive.sweeper", "sweep")
+    (wait,) = (await status_when(run, lambda status: bool(status.awaits))).awaits
+    assert [source.tool for source in wait.taint.sources] == ["archive.pages.fetch"]
+    await run.approve(wait)
+    assert (await run.result()).tool_calls == 3

@@ -76,7 +76,7 @@ def confirm_again(
     """Build the confirmation for a call that a worker wants to have confirmed again."""
     of_call = {
         name: getattr(first, name)
-        for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
+        for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by", "taint")
     }
     of_call |= {
         "escalate_after": first.escalate_after,

@@ -244,6 +244,7 @@ def _begin_anew(
         unsettled=state.unsettled,
         unexecuted=state.unexecuted,
         carried=state.carried,
+        taint=state.taint,
         memory=state.memory,
     )
 

@@ -10,6 +10,8 @@ The first rule that fits decides, in this order:
 3. Named tools and tags run.
 4. The policy engine, but it approves no call if the tool or a rule says who decides.
 5. A person, if the policy asks about such calls.
+
+Once the run has read text from outside, a consequential call skips the layers 3 and 4, and no release covers it.
 """
 
 import hashlib
@@ -23,11 +25,13 @@ from sojourn.contracts.ids import matches_any
 from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy, ApprovalRule
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import combine_roles
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import fill_question
+from sojourn.core.run.taint import describe_sources, taint_counts
 from sojourn.core.schema.annotations import has_secrets, mask_secrets, without_wording
 from sojourn.values.visible import inert
 from sojourn.values.wire import encode_readable
@@ -41,6 +45,7 @@ __all__ = [
     "confirmation_id",
     "confirmation_of",
     "digest_of",
+    "is_denied_once_tainted",
     "is_marked",
     "judge",
     "list_changes",
@@ -49,6 +54,7 @@ __all__ = [
     "prompt_of",
     "shown_tool",
     "takes_edits",
+    "why_consequential",
 ]
 
 MAX_FIELDS = 50
@@ -182,7 +188,18 @@ def judge(
     decision: PolicyDecision | None,
     *,
     interrupts_allowed: bool,
+    taint: Taint | None = None,
 ) -> ApprovalVerdict:
+    """Return what becomes of a call.
+
+    Args:
+        spec: The tool.
+        call: The call, whose id the policy engine may have named.
+        approval: The run's policy.
+        decision: What the policy engine decided.
+        interrupts_allowed: Whether the run may ask a person.
+        taint: The text from outside that the run has read before this plan.
+    """
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
         return ApprovalVerdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
@@ -192,18 +209,15 @@ def judge(
     rules = approval.rules_for(spec.id, spec.tags)
     if reads and approval.read_only_runs and not must_ask and not is_marked(spec) and not rules:
         return _RUN
-    runs = matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags)
-    if runs and not must_ask:
-        return _RUN
-    if (
-        decision
-        and approval.asks
-        and not must_ask
-        and not names_approvers(spec, approval)
-        and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
-    ):
-        return _RUN
-    if not must_ask and not rules and not asks_person(spec, approval):
+    if taint is not None and taint_counts(taint, approval):
+        may_ask = approval.asks and (interrupts_allowed or spec.kind == "external")
+        denies = approval.tainted == "deny"
+        why = why_consequential(spec, approval, is_strict=denies or may_ask)
+        if why and (denies or not may_ask):
+            sources = describe_sources(taint)
+            return ApprovalVerdict("deny", f"{why}, and the run has read text from outside: {sources}")
+        must_ask = must_ask or bool(why)
+    if not must_ask and _runs_unasked(spec, call, approval, decision):
         return _RUN
     if not approval.asks:
         return ApprovalVerdict("deny", "this run's policy does not allow it")
@@ -214,6 +228,51 @@ def judge(
     if approvers_of(spec, approval) is None:
         return ApprovalVerdict("deny", NO_APPROVER)
     return ApprovalVerdict("ask", is_always=must_ask or approval.stop_asking == "never")
+
+
+def _runs_unasked(
+    spec: ToolSpec, call: ToolRequest, approval: ApprovalPolicy, decision: PolicyDecision | None
+) -> bool:
+    if matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags):
+        return True
+    is_approved = decision is not None and (
+        matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve
+    )
+    if is_approved and approval.asks and not names_approvers(spec, approval):
+        return True
+    return not approval.rules_for(spec.id, spec.tags) and not asks_person(spec, approval)
+
+
+def is_denied_once_tainted(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
+    """Return whether text from outside makes a run that may ask no person deny a call.
+
+    Without such text the call runs.
+    """
+    call = ToolRequest(name=spec.id)
+    before, after = (
+        judge(spec, call, approval, None, interrupts_allowed=False, taint=taint).kind
+        for taint in (None, Taint(count=1))
+    )
+    return (before, after) == ("run", "deny")
+
+
+def why_consequential(spec: ToolSpec, approval: ApprovalPolicy, *, is_strict: bool) -> str:
+    """Return why a call needs a person in a tainted run, as a clause.
+
+    Empty if it does not. The calls of a child run are judged there. An MCP server that is not trusted is
+    believed when it says that its tool changes something: then `destructiveHint` is true by default. A tool of
+    which it says nothing counts only if `is_strict`, so that a run that may ask no person can go on with it.
+    """
+    says = spec.annotations
+    if spec.trusted and says.destructive:
+        return "it is destructive"
+    if is_marked(spec) or approval.rules_for(spec.id, spec.tags):
+        return "a person would have to approve it"
+    if not spec.trusted and says.read_only is not True and says.destructive is not False:
+        is_said = says.destructive is True or says.read_only is False
+        return "its server does not call it harmless" if is_said or is_strict else ""
+    asks = approval.asks_for not in ("nothing", "marked") and asks_person(spec, approval)
+    return "this run's policy asks about it" if asks and spec.kind != "agent" else ""
 
 
 def is_marked(spec: ToolSpec) -> bool:
@@ -286,6 +345,7 @@ def confirmation_of(
     is_always: bool = False,
     changes: list[str] | None = None,
     attachments: Sequence[AttachmentRecord] = (),
+    taint: Taint | None = None,
 ) -> AwaitConfirmation:
     """Return the confirmation for a call with a valid payload.
 
@@ -329,6 +389,7 @@ def confirmation_of(
         approvals_needed=needed,
         steps=steps,
         allows_edits=approval.allows_edits and takes_edits(spec),
+        taint=taint if taint_counts(taint, approval) else None,
         on_message=approval.on_message,
     )
 

@@ -16,6 +16,7 @@ from sojourn.contracts.plan import Finalize, PolicyDecision
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import CallStatus, NoticeKind, RunInput, RunOutput, Spent
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -56,6 +57,7 @@ from sojourn.core.run.run_input import (
     viewers_of,
 )
 from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
+from sojourn.core.run.taint import taint_after
 from sojourn.core.run.totals import (
     MAX_ARTIFACTS,
     ActiveTime,
@@ -205,6 +207,8 @@ class RunState:
     """
     has_acted: bool = False
     """Whether one of the calls took effect, or may have."""
+    taint: Taint | None = None
+    """The text from outside that the run has read; None if the run began under a version that did not follow it."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
     executions: int = 0
     """Number of executions of the run before the present one."""
@@ -232,6 +236,7 @@ class RunState:
             phase="idle" if waits else "planning",
             turn_start=turn_start_of(opening.messages),
             askers=askers_of(opening.also_asked_by),
+            taint=Taint(),
         )
 
     # Read.
@@ -499,6 +504,7 @@ class RunState:
             unexecuted=unexecuted_after(self.unexecuted, plan, executed),
             carried=carried_after(self.carried, plan, executed),
             doubts=doubts_after(self.doubts, plan, executed),
+            taint=taint_after(self.taint, plan, executed, now),
             has_acted=self.has_acted or has_step_acted(plan, executed),
             new=(results, *notices),
         )

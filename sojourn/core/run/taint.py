@@ -1,0 +1,121 @@
+"""Follow text from outside, such as web pages and mails, through a run.
+
+A run is tainted once it has a result with such a text. From then on, a call that may destroy something needs a
+person, whatever else lets it run. The mark is one of the run, not of single values: a model mixes all that it
+reads.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.message import Message
+from sojourn.contracts.run_policy import ApprovalPolicy
+from sojourn.contracts.taint import Taint, TaintSource
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+
+__all__ = [
+    "UNREAD_CODES",
+    "describe_sources",
+    "describe_taint",
+    "taint_after",
+    "taint_counts",
+    "taint_of",
+    "taint_reason",
+]
+
+UNREAD_CODES = frozenset({"denied", "not_executed", "canceled", "time_budget", "history"})
+"""Codes of results that the run makes itself, of calls that gave it nothing.
+
+A worker's result with such a code has telemetry, and so counts as read.
+"""
+
+MAX_NAMED = 3
+"""Most sources that a sentence names."""
+
+
+def taint_reason(spec: ToolSpec) -> str:
+    """Return why results of a tool may hold text from outside, or an empty text.
+
+    Only the app's own declaration counts for a trusted tool. An MCP server that leaves `openWorldHint` out
+    says, by the protocol's default, that its tool reaches outside.
+    """
+    if not spec.trusted:
+        return "untrusted_server"
+    reaches = spec.annotations.open_world
+    return "open_world" if reaches or (spec.kind == "mcp" and reaches is None) else ""
+
+
+def taint_after(
+    taint: Taint | None, plan: PlanOutcome, executed: Iterable[ToolResult], now: datetime
+) -> Taint | None:
+    """Return the taint of a run after a step.
+
+    None stays None: the run began under a version that does not follow the sources, and its plans find them
+    in the transcript.
+    """
+    if taint is None:
+        return None
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        if dispatch.taints and not _is_unread(result, dispatch):
+            taint = taint.adding(
+                TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason=dispatch.taints, at=now)
+            )
+    return taint
+
+
+def _is_unread(result: ToolResult, dispatch: Dispatch) -> bool:
+    # A program outside writes the error of its result, with its code.
+    code = result.error.code if result.error else None
+    return code in UNREAD_CODES and result.telemetry is None and dispatch.kind != "external"
+
+
+def taint_of(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Taint:
+    """Return the taint that follows from the results of a transcript.
+
+    For a run whose workflow code does not follow the sources itself.
+    """
+    taint = Taint()
+    for message in messages:
+        for result in message.tool_results:
+            spec = specs.get(result.name)
+            if spec is not None and (reason := taint_reason(spec)):
+                taint = taint.adding(
+                    TaintSource(tool=result.name, tool_call_id=result.tool_call_id, reason=reason)
+                )
+    return taint
+
+
+def taint_counts(taint: Taint | None, approval: ApprovalPolicy) -> bool:
+    """Return whether text from outside makes calls consequential in this run."""
+    return taint is not None and taint.is_active and approval.tainted != "allow"
+
+
+def describe_sources(taint: Taint) -> str:
+    """Name the sources that count, each with its call."""
+    active = taint.active_sources
+    named = [_describe(source) for source in active[-MAX_NAMED:]]
+    return _listed(named, taint.count - taint.lifted)
+
+
+def describe_taint(taint: Taint) -> str:
+    """Return the sentence that an approver reads about text from outside."""
+    return f"The run has read text from outside: {describe_sources(taint)}."
+
+
+def _describe(source: TaintSource) -> str:
+    where = [f"call {source.tool_call_id}"]
+    where += [f"run {source.run_id}"] if source.run_id else []
+    where += [source.source] if source.source else []
+    where += [f"{source.at:%H:%M} UTC"] if source.at else []
+    return f"{source.tool} ({', '.join(where)})"
+
+
+def _listed(named: list[str], count: int) -> str:
+    more = count - len(named)
+    if more:
+        return f"{', '.join(named)}, and {more} more"
+    *before, last = named
+    return f"{', '.join(before)} and {last}" if before else last

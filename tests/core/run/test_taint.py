@@ -1,0 +1,202 @@
+"""Taint: which results bring text from outside, what the run remembers of it, and which calls need a person then."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import ApprovalPolicy, ApprovalRule, Message, ToolRequest, ToolResult
+from sojourn.contracts import Annotations, ToolSpec, TypeSpec
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.taint import Taint, TaintSource
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.core.awaits.factories import confirm_again
+from sojourn.core.run.approval import confirmation_of, judge
+from sojourn.core.run.taint import (
+    UNREAD_CODES,
+    describe_taint,
+    taint_after,
+    taint_of,
+    taint_reason,
+)
+from sojourn.policy import PolicyDecision
+
+NOON = datetime(2026, 3, 1, 12, 31, tzinfo=UTC)
+CALL = ToolRequest(name="shop.orders.delete", tool_call_id="c9")
+
+
+def tool(kind: str = "service", *, trusted: bool = True, marked: bool = False, **annotations) -> ToolSpec:
+    return ToolSpec(
+        id=CALL.name,
+        title="Delete",
+        description="Deletes.",
+        kind=kind,
+        payload=TypeSpec(name="P", json_schema={"type": "object"}),
+        result=TypeSpec(name="R", json_schema={}),
+        annotations=Annotations(**annotations),
+        trusted=trusted,
+        confirmation="Delete?" if marked else None,
+    )
+
+
+READS, PLAIN, DESTROYS = tool(read_only=True), tool(), tool(destructive=True)
+MARKED, EXTERNAL, AGENT = tool(marked=True), tool("external", destructive=True), tool("agent")
+SAYS_NOTHING = tool("mcp", trusted=False, open_world=True)
+SAYS_HARMLESS = tool("mcp", trusted=False, destructive=False)
+SAYS_READS = tool("mcp", trusted=False, read_only=True)
+SAYS_CHANGES = tool("mcp", trusted=False, read_only=False)
+TAINT = Taint().adding(TaintSource(tool="web.page.get", tool_call_id="c3", reason="open_world", at=NOON))
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (PLAIN, ""),
+        (tool(open_world=True), "open_world"),
+        (tool("external", open_world=True), "open_world"),
+        (tool(open_world=False), ""),
+        (tool("mcp"), "open_world"),
+        (tool("mcp", open_world=False), ""),
+        (tool("mcp", trusted=False, open_world=False), "untrusted_server"),
+    ],
+)
+def test_a_declaration_says_whether_results_come_from_outside(spec: ToolSpec, reason: str) -> None:
+    """Tools declared `open_world` read from outside, all of untrusted servers, and those of others that do not deny it."""
+    assert taint_reason(spec) == reason
+
+
+RULE = ApprovalRule(tools=[CALL.name], approvers=["finance"])
+EXEMPT = {"run_tools": ["*"]}
+WITH_TAINT = [
+    # What a clean run may do without a person, a tainted one asks about ...
+    (DESTROYS, EXEMPT, None, ("run", "ask")),
+    (DESTROYS, {"asks_for": "nothing"}, None, ("run", "ask")),
+    (DESTROYS, {}, PolicyDecision(approve=["*"]), ("run", "ask")),
+    (MARKED, EXEMPT, None, ("run", "ask")),
+    (PLAIN, {**EXEMPT, "rules": [RULE]}, None, ("run", "ask")),
+    (PLAIN, {**EXEMPT, "asks_for": "changes"}, None, ("run", "ask")),
+    (SAYS_CHANGES, {}, None, ("run", "ask")),
+    (SAYS_NOTHING, {}, None, ("run", "ask")),
+    # ... but not if the call destroys nothing, if a program outside decides, or if the child run is judged itself ...
+    (PLAIN, {}, None, ("run", "run")),
+    (READS, {"asks_for": "everything"}, None, ("run", "run")),
+    (SAYS_HARMLESS, {}, None, ("run", "run")),
+    (SAYS_READS, {}, None, ("run", "run")),
+    (EXTERNAL, EXEMPT, None, ("run", "run")),
+    (AGENT, {**EXEMPT, "asks_for": "everything"}, None, ("run", "run")),
+    # ... and what is denied stays denied.
+    (DESTROYS, {"denied_tools": ["*"]}, None, ("deny", "deny")),
+    (DESTROYS, {"tainted": "deny", **EXEMPT}, None, ("run", "deny")),
+    (EXTERNAL, {"tainted": "deny", **EXEMPT}, None, ("run", "deny")),
+    (DESTROYS, {"tainted": "deny"}, None, ("ask", "deny")),
+    (DESTROYS, {"tainted": "allow", **EXEMPT}, None, ("run", "run")),
+    (DESTROYS, {"asks": False, **EXEMPT}, None, ("run", "deny")),
+    (EXTERNAL, {"asks": False, **EXEMPT}, None, ("run", "deny")),
+]
+
+
+def test_text_from_outside_makes_a_person_decide(subtests: pytest.Subtests) -> None:
+    """Once a run has read it, nothing but a person lets a call run that may destroy something."""
+    for spec, rules, decision, expected in WITH_TAINT:
+        with subtests.test(str((spec.kind, spec.annotations, rules))):
+            verdicts = [
+                judge(spec, CALL, ApprovalPolicy(**rules), decision, interrupts_allowed=True, taint=taint)
+                for taint in (Taint(), TAINT)
+            ]
+            assert tuple(verdict.kind for verdict in verdicts) == expected
+            assert verdicts[1].kind != "ask" or verdicts[1].is_always
+            lifted = TAINT.model_copy(update={"lifted": 1})
+            policy = ApprovalPolicy(**rules)
+            assert judge(spec, CALL, policy, decision, interrupts_allowed=True, taint=lifted) == verdicts[0]
+
+
+def test_a_run_that_may_ask_nobody_denies_what_destroys() -> None:
+    """The denial names the source. A tool of a server that says nothing about it runs, and one that it calls harmful does not."""
+
+    def judged(spec: ToolSpec) -> tuple[str, str]:
+        found = judge(spec, CALL, ApprovalPolicy(**EXEMPT), None, interrupts_allowed=False, taint=TAINT)
+        return found.kind, found.why
+
+    outside = "and the run has read text from outside: web.page.get (call c3, 12:31 UTC)"
+    assert judged(DESTROYS) == ("deny", f"it is destructive, {outside}")
+    assert judged(SAYS_CHANGES) == ("deny", f"its server does not call it harmless, {outside}")
+    assert judged(SAYS_NOTHING)[0] == judged(PLAIN)[0] == "run"
+
+
+@given(st.integers(min_value=0, max_value=30))
+def test_a_run_names_the_first_and_the_newest_sources(count: int) -> None:
+    """Of many sources it names 3 and 5, in order, and it counts all of them."""
+    taint = Taint()
+    for at in range(count):
+        taint = taint.adding(TaintSource(tool=f"t{at + 1}", tool_call_id="c", reason="open_world"))
+    numbers = [source.number for source in taint.sources]
+    assert numbers == sorted({*range(1, min(count, 3) + 1), *range(max(count - 4, 1), count + 1)})
+    assert [source.tool for source in taint.sources] == [f"t{number}" for number in numbers]
+    assert (taint.count, taint.is_active) == (count, count > 0)
+
+
+def result(code: str | None = None, **fields) -> ToolResult:
+    error = ToolError.new("no", code=code) if code else None
+    return ToolResult(name="t", tool_call_id="c", error=error, **fields)
+
+
+def test_a_result_taints_the_run_if_its_dispatch_says_so() -> None:
+    """So does an error. What the run itself answers does not, and no result can pretend to be that."""
+
+    def counted(answer: ToolResult, **dispatch) -> int:
+        made = PlanOutcome(calls=[CALL], dispatches=[Dispatch(**{"taints": "open_world", **dispatch})])
+        taint = taint_after(Taint(), made, [answer], NOON)
+        assert taint is not None
+        return taint.count
+
+    assert counted(result()) == counted(result("RuntimeError")) == counted(result("approval_void")) == 1
+    assert counted(result(), taints="") == 0
+    for code in UNREAD_CODES:
+        assert counted(result(code)) == 0
+        assert counted(result(code, telemetry=ToolTelemetry(duration_ms=1))) == 1
+        assert counted(result(code), kind="external") == 1
+    plan = PlanOutcome(calls=[CALL], dispatches=[Dispatch(taints="open_world")])
+    (source,) = taint_after(Taint(), plan, [result()], NOON).sources
+    assert source == TaintSource(number=1, tool=CALL.name, tool_call_id="c9", reason="open_world", at=NOON)
+    assert taint_after(None, plan, [result()], NOON) is None
+
+
+def test_a_transcript_tells_what_workflow_code_did_not_follow() -> None:
+    """For a run of an older version, the results of a transcript that tools from outside gave are the sources."""
+    read = ToolResult(name="web.page.get", tool_call_id="c1", result="text")
+    sums = ToolResult(name="shop.sums.add", tool_call_id="c2", result=3)
+    specs = {"web.page.get": tool(open_world=True), "shop.sums.add": PLAIN}
+    messages = [Message.user("go"), Message.results([read, sums]), Message.results([read])]
+    assert [source.tool_call_id for source in taint_of(messages, specs).sources] == ["c1", "c1"]
+
+
+def test_an_approver_reads_one_sentence() -> None:
+    """It has the newest sources that count, each with its call and the time, and how many more there are."""
+    taint = TAINT
+    for at in range(4):
+        source = TaintSource(
+            tool="mail.inbox.read", tool_call_id=f"m{at}", reason="outside", at=NOON + timedelta(minutes=at)
+        )
+        taint = taint.adding(source)
+    first = "The run has read text from outside: web.page.get (call c3, 12:31 UTC)."
+    assert describe_taint(TAINT) == first
+    assert describe_taint(taint) == (
+        "The run has read text from outside: mail.inbox.read (call m1, 12:32 UTC), mail.inbox.read (call m2, 12:33 UTC), "
+        "mail.inbox.read (call m3, 12:34 UTC), and 2 more."
+    )
+    assert describe_taint(taint.model_copy(update={"lifted": 3})) == (
+        "The run has read text from outside: mail.inbox.read (call m2, 12:33 UTC) and mail.inbox.read (call m3, 12:34 UTC)."
+    )
+
+
+def test_a_call_that_is_asked_about_again_stays_tainted() -> None:
+    """A call whose tool was changed keeps the sources, and still no release covers it."""
+    policy = ApprovalPolicy(**EXEMPT)
+    first = confirmation_of(DESTROYS, CALL, {}, policy, is_always=True, taint=TAINT)
+    again = confirm_again(confirmation_of(MARKED, CALL, {}, policy), first)
+    assert (first.taint, first.stop_asking) == (again.taint, again.stop_asking) == (TAINT, "never")
+    unasked = confirmation_of(DESTROYS, CALL, {}, ApprovalPolicy(tainted="allow"), taint=TAINT)
+    assert unasked.taint is None
