@@ -33,6 +33,7 @@ from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.policy import merge_decisions, offered_tools, withheld_reason
 from sojourn.core.run.taint import taint_reason
+from sojourn.core.schema.texts import admits_text
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.json_fault import ParseFault
@@ -208,7 +209,7 @@ class Dispatcher:
         return Dispatch(
             kind="local" if spec.local else "activity",
             may_act=not changes_nothing(spec),
-            taints=taint_reason(spec),
+            **_marks(spec),
             memory=spec.memory,
             attachments=self._offered(call.payload) if spec.attachments else [],
             task_queue=spec.task_queue,
@@ -246,7 +247,7 @@ class Dispatcher:
         return Dispatch(
             kind="external",
             may_act=not changes_nothing(tool.spec),
-            taints=taint_reason(tool.spec),
+            **_marks(tool.spec),
             expires_after=wanted or tool.spec.timeout,
             payload=None if made is call else payload,
         )
@@ -290,8 +291,17 @@ class Dispatcher:
             agent_id=tool.agent.id,
             messages=messages,
             answer=tool.answer_schema,
+            closed=tool.answer_schema is not None and not admits_text(tool.answer_schema),
             bounded=tool.spec.bounded,
         )
+
+
+def _marks(spec: ToolSpec) -> dict[str, Any]:
+    """Return what a dispatch says about text from outside in the result."""
+    reason = taint_reason(spec)
+    # An MCP server's result may have parts that its schema does not cover.
+    is_closed = bool(reason) and spec.kind != "mcp" and not admits_text(spec.result.json_schema)
+    return {"taints": reason, "closed": is_closed}
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -345,7 +355,7 @@ class ForkedDispatches:
     ) -> Dispatch:
         if known := self.step.result_of(call):
             tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id).get(call.name)
-            return Dispatch(kind="answered", result=known, taints=taint_reason(tool.spec) if tool else "")
+            return Dispatch(kind="answered", result=known, **(_marks(tool.spec) if tool else {}))
         if call.tool_call_id not in admitted:
             return Dispatch(kind="answered", result=not_executed(call, self.refused, self.dispatcher.limits))
         asks = self.step.asks

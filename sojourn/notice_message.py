@@ -71,7 +71,7 @@ def message_of(notice: Notice, public_url: str = "") -> NoticeMessage:
     }
     return NoticeMessage(
         title=one_line(f"{notice.agent_id} {_what_happened(notice)}", 140),
-        text=_readable(notice.error or notice.text, MAX_ASKED),
+        text=_readable("\n".join(filter(None, (notice.error or notice.text, notice.taint))), MAX_ASKED),
         arguments=tuple(_fit(filter(None, map(visible, [*notice.arguments, *notice.files])), MAX_ARGUMENTS)),
         facts={name: one_line(value, 200) for name, value in facts.items() if value},
         link=f"{public_url}{quote(path, safe='/@:=,;+~!$*()')}" if public_url else "",

@@ -581,6 +581,7 @@ class StepExecution:
             answer=dispatch.answer,
             key_run_id=self._run.key_run_id and child_run_id(self._run.key_run_id, call.tool_call_id),
             also_asked_by=list(self._current.state.also_asked_by),
+            taint=self._current.state.taint_to_pass,
             visibility=self._run.visibility,
             visible_to=list(self._current.state.viewers),
         )

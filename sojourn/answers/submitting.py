@@ -22,7 +22,7 @@ from sojourn.contracts.principal import ROLES, Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.clarification import faults_of
-from sojourn.core.awaits.confirmation import EDIT
+from sojourn.core.awaits.confirmation import EDIT, SOURCES
 from sojourn.core.awaits.deciding import (
     APPROVER,
     NOT_APPROVER,
@@ -91,8 +91,10 @@ class Decision:
     digest: str | None = None
     """Digest of the arguments that the approver saw. Defaults to that of the wait passed to `submit`."""
     reason: str = ""
-    scope: Literal["call", "tool"] = "call"
-    """With an approval, `tool` approves later calls of the tool too, for as long as the wait says."""
+    scope: Literal["call", "tool", "sources"] = "call"
+    """With an approval, `tool` approves later calls of the tool too, for as long as the wait says; with `sources`, those of the wait's
+    `taint` no longer count.
+    """
     arguments: Mapping[str, Any] | None = None
     """With an approval, edited arguments: all of those with which the call is to run."""
     kind: ClassVar[KindName] = "approval"
@@ -367,9 +369,10 @@ async def find_closed_wait(
 def _fields(answer: GivenAnswer) -> dict[str, Any]:
     """Return the fields of an answer that are compared with a recorded one."""
     match answer:
-        case Decision(approved=approved, digest=digest, arguments=arguments):
+        case Decision(approved=approved, digest=digest, arguments=arguments, scope=scope):
             edit = {} if arguments is None else {EDIT: arguments}
-            return {"approved": approved, "payload_digest": digest, **edit}
+            lift = {"scope": scope} if scope == SOURCES else {}
+            return {"approved": approved, "payload_digest": digest, **edit, **lift}
         case Answer(value=value):
             return {"answer": value}
         case Declined():
@@ -424,8 +427,10 @@ async def _send(
             reason, digest = answer.reason[:MAX_REASON], answer.digest or ref.digest or None
             decision: dict[str, Any] = {"payload_digest": digest, "message_id": message_id or None, **sender}
             if approved:
-                edited = {"for_run": scope == "tool", "arguments": answer.arguments}
-                return await run.approve(await_id, reason=reason, **edited, **decision)
+                scopes = {"for_run": scope == "tool", "lift_taint": scope == SOURCES}
+                return await run.approve(
+                    await_id, reason=reason, arguments=answer.arguments, **scopes, **decision
+                )
             return await run.deny(await_id, reason, **decision)
         case Answer(value=value):
             return await run.answer(await_id, value, message_id=message_id or None, **sender)
@@ -460,7 +465,7 @@ def _check_edit(ref: WaitRef, answer: GivenAnswer) -> None:
     if not isinstance(answer, Decision) or answer.arguments is None:
         return
     arguments: Any = answer.arguments
-    if not answer.approved or answer.scope == "tool" or not isinstance(arguments, Mapping):
+    if not answer.approved or answer.scope != "call" or not isinstance(arguments, Mapping):
         raise InvalidInput(
             f"{ref.await_id}: edited arguments are an object, and go with the approval of one call",
             run_id=ref.run_id,

@@ -151,8 +151,8 @@ def parse_decision(
         wrong = "`approved` is true or false"
     elif not isinstance(reason, (str, NoneType)):
         wrong = "`reason` is a text"
-    elif scope not in ("call", "tool") or (scope == "tool" and not approved):
-        wrong = "`scope` is `call`, or with an approval `tool`"
+    elif scope not in ("call", "tool", "sources") or (scope != "call" and not approved):
+        wrong = "`scope` is `call`, or with an approval `tool` or `sources`"
     elif not isinstance(edited, (dict, NoneType)):
         wrong = f"`{edited_as}` is an object with all arguments of the call"
     if wrong:

@@ -29,6 +29,7 @@ from sojourn.contracts.awaits import (
 )
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import SignInRequest
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.clarification import wanted_fields
@@ -41,7 +42,13 @@ from sojourn.core.awaits.deciding import (
     needed_roles,
     roles_of,
 )
-from sojourn.core.awaits.disclosure import Disclosure, describe_file, disclose, disclose_changes
+from sojourn.core.awaits.disclosure import (
+    Disclosure,
+    describe_file,
+    describe_taint,
+    disclose,
+    disclose_changes,
+)
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.kinds import KINDS
 from sojourn.core.run.approval import APPROVE
@@ -57,6 +64,7 @@ __all__ = [
     "WaitRef",
     "WaitView",
     "context_of",
+    "describe_taint",
     "disclose",
     "disclose_changes",
     "open_waits",
@@ -232,6 +240,10 @@ class WaitView(_Shape):
     """Whether the call repeats one that may have taken effect."""
     changes: list[str] = []
     """Changes of the tool since it was last displayed."""
+    taint: Taint | None = None
+    """The text from outside that the run had read before the call was planned; null if it makes no difference."""
+    lifts_taint: bool = False
+    """Whether an approval may have `scope: "sources"`: the sources in `taint` then no longer count in this run."""
     approvers: list[str] = []
     """Roles of the approvers, who need one of them. Empty if a function of the app judges."""
     narrowed_to: list[list[str]] = []
@@ -376,6 +388,11 @@ class WaitView(_Shape):
     def changes_in_words(self) -> list[str]:
         """Changes of the tool since it was last displayed: one line, or none."""
         return describe_changes(self.call) if self.call else []
+
+    @property
+    def taint_in_words(self) -> str:
+        """The sentence on text from outside that the run had read, or an empty text."""
+        return describe_taint(self.taint) if self.taint else ""
 
     @property
     def fields_in_words(self) -> list[str]:
@@ -566,6 +583,8 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
         "digest": wait.payload_digest,
         "outcome_unknown": wait.outcome_unknown,
         "changes": wait.changes,
+        "taint": wait.taint,
+        "lifts_taint": wait.lifts_taint,
         "approvers": roles_of(wait),
         "narrowed_to": wait.narrowed_to,
         "approver_check": wait.approver_check,

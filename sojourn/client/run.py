@@ -35,7 +35,7 @@ from sojourn.contracts.wire_names import (
     WITHDRAW,
 )
 from sojourn.core.awaits.clarification import faults_of
-from sojourn.core.awaits.confirmation import EDIT
+from sojourn.core.awaits.confirmation import EDIT, SOURCES
 from sojourn.core.awaits.envelope import ONCE, Rejection, update_id_of
 from sojourn.core.awaits.kinds import is_repetition
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
@@ -151,6 +151,7 @@ class Run(ReadableRun):
         principal: Principal | None = None,
         reason: str = "",
         for_run: bool = False,
+        lift_taint: bool = False,
         arguments: Mapping[str, Any] | None = None,
         message_id: str | None = None,
     ) -> Receipt:
@@ -169,6 +170,7 @@ class Run(ReadableRun):
             reason: Recorded.
             for_run: Whether to stop asking about this tool, until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking`
                 says; its other open calls run too.
+            lift_taint: Whether the sources in the wait's `taint` no longer count in this run, if the wait `lifts_taint`. Later ones count.
             arguments: All arguments of the call, edited: it runs with these in place of its own, if the wait `allows_edits`.
             message_id: The id of the message that approves, as for `answer`.
 
@@ -179,7 +181,9 @@ class Run(ReadableRun):
             InvalidInput: The decision names the digest of other arguments, or the call takes no edit.
             NotApprover: The principal may not decide on the call.
         """
-        scope = "tool" if for_run else "call"
+        if for_run and lift_taint:
+            raise InvalidInput(f"{self.id}: an approval has for_run or lift_taint, not both", run_id=self.id)
+        scope = "tool" if for_run else SOURCES if lift_taint else "call"
         sent: Fields = {"approved": True, **_sender(by, principal), "reason": reason, "scope": scope}
         if arguments is not None:
             sent[EDIT] = dict(arguments)

@@ -23,7 +23,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import is_equal_answer
-from sojourn.core.awaits.confirmation import EDIT, is_void
+from sojourn.core.awaits.confirmation import EDIT, SOURCES, is_void
 from sojourn.core.awaits.external_tools import result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, kind_of
 from sojourn.core.awaits.waits import given_before, is_repeated_question
@@ -172,7 +172,8 @@ def is_same_answer(end: WaitEnd, fields: Mapping[str, Any]) -> bool:
         case AwaitConfirmation():
             is_about = fields.get("payload_digest") in (None, "", wait.payload_digest)
             is_same_verdict = event.approved is not None and event.approved is fields.get("approved")
-            is_same = is_about and _is_same_edit(wait, event, fields.get(EDIT))
+            is_lift = (fields.get("scope") == SOURCES) is (event.lifted > 0)
+            is_same = is_lift and is_about and _is_same_edit(wait, event, fields.get(EDIT))
             return is_same_verdict and (is_same or given_before(wait, fields) is not None)
         case AwaitClarification():
             if fields.get("declined"):

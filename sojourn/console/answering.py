@@ -56,6 +56,7 @@ DONE = {
     "approve": "Approved",
     "approve_edited": "Approved with changes",
     "approve_tool": "Approved, and not asked again for now",
+    "approve_sources": "Approved, and what the run had read no longer counts",
     "deny": "Denied",
     "answer": "Answered",
     "decline": "Declined",
@@ -67,6 +68,7 @@ VERDICTS = {
     "approve": "Approved",
     "approve_edited": "Approved",
     "approve_tool": "Approved",
+    "approve_sources": "Approved",
     "deny": "Denied",
     "answer": "Answered",
     "decline": "Declined",
@@ -173,9 +175,12 @@ def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitFor
         return None, _edited(view, form, do)
     try:
         match do, view.wait.kind:
-            case (("approve" | "approve_edited" | "approve_tool"), "approval") if not view.is_whole:
+            case (
+                ("approve" | "approve_edited" | "approve_tool" | "approve_sources"),
+                "approval",
+            ) if not view.is_whole:
                 return None, replace(view, fault="The arguments were not shown in full.", then=_ELSEWHERE)
-            case (("approve" | "approve_tool" | "deny"), "approval"):
+            case (("approve" | "approve_tool" | "approve_sources" | "deny"), "approval"):
                 return _decision(view, do, form), view
             case "approve_edited", "approval":
                 return _edit(view, form)
@@ -215,7 +220,7 @@ def _decision(view: WaitForm, do: str, form: Form, arguments: dict[str, Any] | N
         approved=do != "deny",
         digest=form.text("digest") or None,
         reason=view.reason,
-        scope="tool" if do == "approve_tool" else "call",
+        scope="tool" if do == "approve_tool" else "sources" if do == "approve_sources" else "call",
         arguments=arguments,
     )
     return body.submission

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sojourn.answers import wait_view
+from sojourn.answers import describe_taint, wait_view
 from sojourn.console.form import attachments_of
 from sojourn.console.views.entries import (
     call_text,
@@ -131,6 +131,7 @@ def _templates() -> Environment:
         "status_word": word_of,
         "wait_form": form_in_place,
         "wait_view": wait_view,
+        "taint_in_words": describe_taint,
         "waits_of": waits_of,
         "without_sender": redact_sender,
     }

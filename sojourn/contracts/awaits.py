@@ -99,7 +99,8 @@ class AwaitConfirmation(Record):
 
     A client answers by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest",
     "by", "reason", "scope", "principal", "arguments"}`; the scope `tool` stops the asking about this tool, as long as `stop_asking` says,
-    and `arguments` of an approval replace those of the call, if `allows_edits`.
+    `sources` says that the sources in `taint` no longer count, if `lifts_taint`, and `arguments` of an approval replace those of the
+    call, if `allows_edits`.
     """
 
     kind: ClassVar[KindName] = "approval"
@@ -190,6 +191,8 @@ class AwaitConfirmation(Record):
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
     taint: Taint | None = None
     """The text from outside that the run had read before the call was planned, or None if it makes no difference."""
+    lifts_taint: bool = False
+    """Whether an approval may have the scope `sources`: the sources in `taint` then no longer count in this run."""
     on_message: str = "wait"
     """What becomes of a message of the user in a conversation: it waits (`wait`), is answered at once (`answer`), or denies the call (`deny`)."""
 

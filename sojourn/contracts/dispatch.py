@@ -99,6 +99,8 @@ class Dispatch(Record):
     """The decision to wait for before the call runs; without `payload` when the call itself has it."""
     taints: str = ""
     """Why the result may hold text from outside, as `TaintSource.reason`; empty if it does not."""
+    closed: bool = False
+    """Whether a result that fits the declared schema has no room for text, so that only an error may hold text from outside."""
     memory: bool = False
     """Whether the tool reads the run's memory."""
     attachments: list[AttachmentRecord] = []

@@ -189,6 +189,8 @@ class ToolEndEvent(_CallAnswer):
     type: Literal["tool_end"] = "tool_end"
     duration: timedelta
     """From start to end, by the server's clock."""
+    taints: str = ""
+    """Why the result may hold text from outside, as `TaintSource.reason`; empty if it does not."""
 
 
 class AwaitClarificationEvent(BaseEvent):
@@ -243,6 +245,8 @@ class AwaitAnsweredEvent(BaseEvent):
     """The principal who answered or decided, as the sending program had authenticated it, or None."""
     result_digests: dict[str, str] = {}
     """For results from outside: a digest of each one as it was sent, by call id."""
+    lifted: int = 0
+    """For an approval with the scope `sources`: up to which number the run's sources of text from outside no longer count; else 0."""
 
 
 class ApprovalGivenEvent(BaseEvent):

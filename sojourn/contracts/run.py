@@ -12,6 +12,7 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolTelemetry
 
@@ -54,6 +55,8 @@ class Spent(Record):
     """Whether a failed run leaves it open if one of its calls took effect."""
 
     also_asked_by: list[Principal] = []
+    """As that of `RunOutput`."""
+    taint: Taint | None = None
     """As that of `RunOutput`."""
 
     @property
@@ -160,6 +163,8 @@ class Notice(Record):
     """
     files: list[str] = []
     """Of an approval: the files that the arguments name, one line each, with their ids, names, types and sizes."""
+    taint: str = ""
+    """Of an approval: which text from outside the run had read before, in a sentence; empty if that makes no difference."""
     expires_at: datetime | None = None
     """Of a wait: when it expires; null for never."""
     escalated: bool = False
@@ -214,6 +219,8 @@ class RunInput(Record):
     """Who sees the run over HTTP; a child run is seen as its parent is."""
     also_asked_by: list[Principal] = []
     """In a child run: who has asked for its parent's turn beside `principal`, without roles."""
+    taint: Taint | None = None
+    """The text from outside that had been read before the run began, which its messages may hold: in a child run, by its parent."""
     visible_to: list[str] = []
     """In a child run of the visibility `subject`: the marks of those who may see its parent."""
     time_zone: str | None = None
@@ -279,6 +286,8 @@ class RunOutput(Record):
     """Of a child run: who has answered its questions, given it results from outside or resumed it, without roles; for its parent, whose
     later calls may be made of what they said.
     """
+    taint: Taint | None = None
+    """The text from outside that the run has read, of a child run without what its parent had read; None if it has read none."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         """Yield the run, the reason of its end and its counts, without its answer."""
@@ -422,6 +431,8 @@ class RunStatus(Record):
     """When the run started, by the server's clock."""
     closed_at: datetime | None = None
     """When the run ended; None while it is open."""
+    taint: Taint | None = None
+    """The text from outside that the run has read; None if it has read none."""
     gave_up: str = ""
     """The limit or safeguard that ended a completed run, as `RunOutput.reason`; empty if it answered."""
     failure: str | None = None

@@ -55,6 +55,36 @@ class Taint(Record):
         """The named sources that count."""
         return [source for source in self.sources if source.number > self.lifted]
 
+    def found_in(self, run_id: str) -> "Taint":
+        """Return the taint as another run names it: each source has the run that read it."""
+        sources = [each.model_copy(update={"run_id": each.run_id or run_id}) for each in self.sources]
+        return self.model_copy(update={"sources": sources})
+
+    def since(self, count: int) -> "Taint | None":
+        """Return the taint of the sources after the first ones, or None if there are none."""
+        if self.count <= count:
+            return None
+        if count == 0:
+            return self
+        sources = [each for each in self.sources if each.number > count]
+        return Taint(sources=sources, count=self.count - count)
+
+    def lifting(self, count: int) -> "Taint":
+        """Return the taint in which the first sources no longer count."""
+        lifted = max(self.lifted, min(count, self.count))
+        return self.model_copy(update={"lifted": lifted})
+
+    def joining(self, other: "Taint", at: datetime | None) -> "Taint":
+        """Return the taint with all sources of another one.
+
+        What is lifted there counts here.
+        """
+        left_out = max(other.count - len(other.sources), 0)
+        joined = self.model_copy(update={"count": self.count + left_out})
+        for source in other.sources:
+            joined = joined.adding(source.model_copy(update={"at": source.at or at}))
+        return joined
+
     def adding(self, source: TaintSource) -> "Taint":
         """Return the taint with one more source, which gets the next number."""
         number = self.count + 1

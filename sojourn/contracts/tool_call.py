@@ -237,7 +237,7 @@ class Approval(Record):
     reason: str = ""
     """The reason."""
     scope: str = "call"
-    """`call`, or `tool` if an approver released the tool."""
+    """`call`, `tool` if an approver released the tool, or `sources` if the approver lifted the taint."""
     given: list[GivenApproval] = []
     """All approvals in order, if the call needed several; the last one is that of `subject`."""
 

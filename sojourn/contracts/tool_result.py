@@ -8,6 +8,7 @@ from pydantic_core import to_jsonable_python
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.record import Record
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import InputRequired
 from sojourn.contracts.tool_error import RetryHint, ToolError
 
@@ -159,6 +160,8 @@ class ToolResult(Record):
     """The artifacts that the tool returned with its result; without their data wherever a model may read them."""
     memory: dict[str, Any] = {}
     """The change of the run's memory, a JSON Merge Patch; not in the transcript."""
+    taint: Taint | None = None
+    """The text from outside in the result, beyond what the tool's declaration says: what a child run has read. It only ever adds."""
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
     confirm: AwaitConfirmation | None = None

@@ -167,8 +167,10 @@ class ApprovalBody(_RequestBody):
     """The digest of the call that the person has seen; an approval needs it."""
     reason: Reason = ""
     """The reason, recorded."""
-    scope: Literal["call", "tool"] = "call"
-    """`call`; or with an approval `tool`: do not ask about this tool again, as long as `stop_asking` of the wait says."""
+    scope: Literal["call", "tool", "sources"] = "call"
+    """`call`; or with an approval `tool`: do not ask about this tool again, as long as `stop_asking` of the wait says; or `sources`: those
+    of the wait's `taint` no longer count in this run, if it `lifts_taint`.
+    """
     arguments: dict[str, Any] | None = None
     """With an approval of a wait that `allows_edits`: all arguments of the call, edited. The call runs with these."""
 
@@ -176,9 +178,9 @@ class ApprovalBody(_RequestBody):
     def _is_bound(self) -> "ApprovalBody":
         if self.approved and not self.digest:
             raise ValueError("an approval needs the `digest` of the call that was seen, as the wait has it")
-        if self.scope == "tool" and not self.approved:
-            raise ValueError("scope: tool goes with an approval")
-        if self.arguments is not None and (not self.approved or self.scope == "tool"):
+        if self.scope != "call" and not self.approved:
+            raise ValueError(f"scope: {self.scope} goes with an approval")
+        if self.arguments is not None and (not self.approved or self.scope != "call"):
             raise ValueError("arguments go with the approval of one call")
         return self
 

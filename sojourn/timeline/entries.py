@@ -109,7 +109,8 @@ def is_last_result(event: AwaitAnsweredEvent) -> bool:
 def describe_verdict(event: AwaitAnsweredEvent) -> str:
     """Return the outcome of a wait in words, such as `approved with changes`."""
     words = _verdict_of(event).replace("_", " ")
-    return words if event.edited_arguments is None else f"{words} with changes"
+    words = words if event.edited_arguments is None else f"{words} with changes"
+    return f"{words}, and the sources no longer count" if event.lifted else words
 
 
 def _verdict_of(event: AwaitAnsweredEvent) -> str:

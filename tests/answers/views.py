@@ -13,8 +13,9 @@ from sojourn.contracts.awaits import (
     ExternalCall,
 )
 from sojourn.contracts.record import Input
+from sojourn.contracts.taint import Taint, TaintSource
 
-__all__ = ["APP", "ASKED", "READING", "VIEWS"]
+__all__ = ["APP", "ASKED", "OUTSIDE", "READING", "VIEWS"]
 
 
 async def plan(_turn: Turn) -> PlanResult:
@@ -63,6 +64,11 @@ _KNOWN = (
         tool="ops.boilers.open",
         prompt="What does boiler 7 show?",
         payload_digest="d",
+        taint=Taint(
+            sources=[TaintSource(number=1, tool="web.page.get", tool_call_id="c0", reason="open_world")],
+            count=1,
+        ),
+        lifts_taint=True,
     ),
     AwaitExternalTools(id="w", items=[ExternalCall(tool_call_id="c1", tool="ops.boilers.read")]),
 )
@@ -85,5 +91,8 @@ ASKED: Mapping[str, str] = {
     "reading": "boiler 7",
 }
 """What every face tells of the wait of a kind."""
+
+OUTSIDE = "The run has read text from outside: web.page.get (call c0)."
+"""What every face tells of the approval."""
 
 assert set(VIEWS) == {READING, *(each.kind for each in get_args(Await))}

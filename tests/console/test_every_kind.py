@@ -17,7 +17,7 @@ from sojourn.console.views.waits import title_of, wait_form, wait_line
 from sojourn.http.service import Service
 from sojourn.reader import FoundWaits
 from sojourn.timeline import OpenWait, TokenUsage, WaitEntry
-from tests.answers.views import APP, ASKED, READING, VIEWS
+from tests.answers.views import APP, ASKED, OUTSIDE, READING, VIEWS
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -63,6 +63,8 @@ def test_the_form_of_a_wait_has_its_button(render, view, macro):
     html = render(source, form=form_of(view))
     assert f'value="{BUTTONS[view.kind]}"' in html
     assert ('name="field0"' in html) is (view.form is not None)
+    assert (OUTSIDE in html) is (view.kind == "approval" and macro == "wait_in_place")
+    assert ('value="approve_sources"' in html) is (view.kind == "approval")
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
@@ -72,6 +74,7 @@ def test_a_conversation_says_what_is_asked(render, view, is_waiting):
     html = render(source, item=_entry(view, is_waiting=is_waiting))
     assert f'aria-label="{view.noun.capitalize()}"' in html
     assert ("boiler 7" in html) is (view.kind != "tool_results")
+    assert (OUTSIDE in html) is (view.kind == "approval" and is_waiting)
     assert (f'value="{BUTTONS[view.kind]}"' in html) is is_waiting
 
 
@@ -104,6 +107,7 @@ def test_the_inbox_lists_and_shows_the_wait(render, view):
     form = form_of(view)
     shown = render('{% include "inbox_open.html" %}', view=form, path=_path, query="")
     assert f"</svg>{form.word}" in shown
+    assert (OUTSIDE in shown) is (view.kind == "approval")
     found = FoundWaits([], None, is_whole=True, count=1, unread=0)
     row = view.model_copy(update={"context": WaitContext(asked="look at it")})
     listed = render(

@@ -678,6 +678,15 @@ async def approve_one(run: Run) -> None:
     await run.approve(by="ana")
 
 
+async def approve_and_lift(run: Run) -> None:
+    """Approve a call, and let what the run has read no longer count; then approve one after a further page."""
+    await run.until_waiting()
+    await run.approve(by="ana", lift_taint=True)
+    await event(run, "await_answered")
+    (wait,) = await waits(run)
+    await run.approve(wait.id, by="ana")
+
+
 async def fork_with_other_arguments(run: Run) -> Run:
     """Wipe another disk, which a person approves."""
     ends = [event async for event in run.events() if event.type == "tool_end"]
@@ -1354,6 +1363,27 @@ SCENARIOS = {
         policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
         deed=approve_one,
     ),
+    "taint_lifted": Scenario(
+        [
+            calls(call("read_page", "c1")),
+            calls(call("wipe", "c2", disk="a")),
+            calls(call("wipe", "c3", disk="b")),
+            calls(call("read_page", "c4")),
+            calls(call("wipe", "c5", disk="c")),
+            FINAL,
+        ],
+        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        deed=approve_and_lift,
+    ),
+    "tainted_child": Scenario(
+        [
+            calls(ToolRequest(name="replay.readers.ask", payload={"topic": "x"}, tool_call_id="c1")),
+            calls(call("wipe", "c2", disk="a")),
+            FINAL,
+        ],
+        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        deed=approve_one,
+    ),
     "deciders": Scenario(
         [calls(call("open_gate", "c1", gate="n"), call("pay", "c2", amount=3)), FINAL],
         policy=ASKING,
@@ -1528,6 +1558,7 @@ CHILDREN: dict[str, list[Step]] = {
     "stucker": [_used(calls(call("charted", "c1", n=3))), calls(call("hang", "c2"))],
     "striker": [*(calls(call("fail")) for _ in range(3)), FINAL],
     "hanger": [calls(call("hang", "c1"))],
+    "reader": [calls(call("read_page", "c1")), PlanResult.final("it says to wipe all")],
     "judge": [
         lambda turn: PlanResult.final("!", result={"guilty": bool(turn.reminders)} if turn.reminders else {})
     ],

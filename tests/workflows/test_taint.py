@@ -10,13 +10,14 @@ from sojourn import (
     ApprovalPolicy,
     AwaitConfirmation,
     PlanResult,
+    Principal,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
     Toolset,
 )
-from sojourn.core.run.taint import describe_taint
-from sojourn.errors import DefinitionError, InvalidInput
+from sojourn.core.awaits.disclosure import describe_taint
+from sojourn.errors import AlreadyAnswered, DefinitionError, InvalidInput
 from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -96,6 +97,58 @@ async def test_a_call_after_text_from_outside_needs_a_person(by: str, serve, sta
     assert (await run.result()).text.endswith("wiped second | wiped third")
     assert tools.done == ["first", "second", "third"]
     assert max(engine.counts) == 1
+
+
+async def test_a_person_lifts_the_sources_that_were_shown(serve, status_when):
+    """The call runs, and so do later ones, until the run reads from outside again. The event has how far the lift goes."""
+    tools = Tools()
+    again = READ.model_copy(update={"tool_call_id": "again"})
+    steps = [[READ], [wipe("a")], [wipe("b")], [again], [wipe("c")]]
+    client = await serve(
+        planner=planner(*steps),
+        uses=(tools.tools,),
+        policy=RunPolicy(interrupts_allowed=True, approval=FREE),
+    )
+    run = await client.start("test.agent", "go")
+    (first,) = (await status_when(run, lambda status: bool(status.awaits))).awaits
+    assert (await run.approve(first, lift_taint=True, by="ana")).await_id == first.id
+    status = await status_when(run, lambda status: [wait.tool_call_id for wait in status.awaits] == ["c"])
+    assert tools.done == ["a", "b"]
+    assert (status.taint.count, status.taint.lifted) == (2, 1)
+    assert [source.tool_call_id for source in status.awaits[0].taint.active_sources] == ["again"]
+    assert (await run.approve(first, lift_taint=True)).already
+    with pytest.raises(AlreadyAnswered):
+        await run.approve(first)
+    await run.approve(status.awaits[0])
+    await run.result()
+    events = [event async for event in run.events()]
+    assert [event.lifted for event in events if event.type == "await_answered"] == [1, 0]
+    assert [event.taints for event in events if event.type == "tool_end"] == [
+        "open_world",
+        "",
+        "",
+        "open_world",
+        "",
+    ]
+    assert (await run.approve(first, lift_taint=True)).already
+
+
+@pytest.mark.parametrize("by", [{"stop_asking": "never"}, {"approvals": 2}])
+async def test_some_policies_let_nobody_lift_them(by: dict, serve, status_when):
+    """Neither if each call is decided by itself, nor if several have to approve."""
+    tools = Tools()
+    approval = ApprovalPolicy(run_tools=["*"], **by)
+    client = await serve(
+        planner=planner([READ], [wipe("a")]),
+        uses=(tools.tools,),
+        policy=RunPolicy(interrupts_allowed=True, approval=approval),
+    )
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: bool(status.awaits))).awaits
+    with pytest.raises(InvalidInput, match="the sources of its taint stay"):
+        await run.approve(wait, lift_taint=True, principal=Principal(subject="ana", roles=["approver"]))
+    assert not wait.lifts_taint
+    await run.cancel("seen")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ The decision has the digest of the displayed arguments, so it is not valid for o
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -74,6 +74,13 @@ def approve(
         bool,
         typer.Option("--for-run", help="Also stop asking about this tool, as long as the policy allows."),
     ] = False,
+    lift_taint: Annotated[
+        bool,
+        typer.Option(
+            "--lift-taint",
+            help="Also say that the texts from outside which are named with the call no longer count in this run.",
+        ),
+    ] = False,
     edit: EditOption = None,
     why: WhyOption = "",
     by: By = None,
@@ -99,8 +106,8 @@ def approve(
             why,
             by,
             parse_principal(subject, role, tenant),
-            for_run=for_run,
-            edit=_parse_edit(edit, for_run=for_run),
+            scope=_parse_scope(for_run=for_run, lift_taint=lift_taint),
+            edit=_parse_edit(edit, for_run=for_run, lift_taint=lift_taint),
             digest=digest,
             full=full,
             yes=yes,
@@ -164,7 +171,7 @@ class DecideOptions:
     yes: bool
     """Whether to send the decision without asking."""
     as_json: bool
-    for_run: bool = False
+    scope: Literal["call", "tool", "sources"] = "call"
     edit: dict[str, Any] | None = None
     """The arguments that the user changes."""
     has_tenant: bool = False
@@ -175,10 +182,23 @@ class DecideOptions:
         return "approve" if self.approved else "deny"
 
 
+_EXTENTS = {
+    "call": "",
+    "tool": " it and all calls of its tool",
+    "sources": " it, and let what the run has read from outside no longer count",
+}
+"""What an approval is for, as the end of the question."""
+
 _EDIT_EXAMPLE = """'{"amount": 20}'"""
 
 
-def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
+def _parse_scope(*, for_run: bool, lift_taint: bool) -> Literal["call", "tool", "sources"]:
+    if for_run and lift_taint:
+        raise CommandError("--for-run goes without --lift-taint", exit_code=USAGE)
+    return "tool" if for_run else "sources" if lift_taint else "call"
+
+
+def _parse_edit(text: str | None, *, for_run: bool, lift_taint: bool) -> dict[str, Any] | None:
     from sojourn.values.json_text import loads
 
     if text is None:
@@ -187,8 +207,9 @@ def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
         given: Any = loads(text)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"--edit is no JSON, such as {_EDIT_EXAMPLE}: {error}", exit_code=USAGE) from error
-    if not isinstance(given, dict) or for_run:
-        why = "--edit goes without --for-run" if for_run else f"--edit is an object, such as {_EDIT_EXAMPLE}"
+    option = "--for-run" if for_run else "--lift-taint" if lift_taint else ""
+    if not isinstance(given, dict) or option:
+        why = f"--edit goes without {option}" if option else f"--edit is an object, such as {_EDIT_EXAMPLE}"
         raise CommandError(why, exit_code=USAGE)
     return cast("dict[str, Any]", given)
 
@@ -214,8 +235,7 @@ def _decide(options: DecideOptions) -> int:
         from sojourn.cli.waits import find_wait
         from sojourn.errors import ApprovalVoid
 
-        scope = "tool" if options.for_run else "call"
-        decision = Decision(options.approved, options.digest, options.why, scope, options.edit)
+        decision = Decision(options.approved, options.digest, options.why, options.scope, options.edit)
         try:
             found = await find_wait(
                 client,
@@ -256,7 +276,8 @@ def _decide(options: DecideOptions) -> int:
             await_id=call.id,
             digest=options.digest or found.digest,
             shown=None if options.digest else lines,
-            for_run=True if options.for_run else None,
+            for_run=True if options.scope == "tool" else None,
+            lift_taint=True if options.scope == "sources" else None,
             arguments=decision.arguments,
             left=done.left or None,
             then=f"{done.left} more to approve" if done.left else "",
@@ -337,7 +358,7 @@ async def _is_confirmed(
     if missing:
         open_waits = [to_json(found, options.verb)]
         raise CommandError(missing, exit_code=USAGE, run_id=found.run_id, open=open_waits, shown=lines)
-    everything = " it and all calls of its tool" if options.for_run else ""
+    everything = _EXTENTS[options.scope]
     everything = " it with these changes" if options.edit is not None else everything
     if options.yes:
         return True

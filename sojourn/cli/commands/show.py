@@ -181,7 +181,7 @@ async def _forks(client: "Client", run_id: str) -> list[str]:
 def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:
     from rich.text import Text
 
-    from sojourn.answers import open_waits
+    from sojourn.answers import describe_taint, open_waits
     from sojourn.cli.screen.waits import texts_of
     from sojourn.cli.waits import answer_lines
     from sojourn.client.readable_run import CANCEL_REQUESTED
@@ -195,6 +195,8 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
         if is_canceling:
             continue
         console.print(Text(f"answer with: {answer_lines(wait)[0]}", "yellow"), soft_wrap=True)
+    if status.taint and status.taint.is_active:
+        console.print(Text(describe_taint(status.taint), "dim"), soft_wrap=True)
     if status.paused is not None:
         line = f"sojourn resume {shell_word(run_id)}{connection_options()}"
         console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)

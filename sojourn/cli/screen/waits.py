@@ -120,7 +120,7 @@ def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Discl
     shown = disclose(wait.payload or {}, whole=whole)
     cut = [] if shown.is_whole else ["  the call is not shown whole; --full shows all of it"]
     prompt = [visible(wait.prompt)] if wait.prompt else []
-    changes = [f"  {line}" for line in wait.changes_in_words]
+    changes = [f"  {line}" for line in filter(None, (*wait.changes_in_words, wait.taint_in_words))]
     if wait.deciders:
         changes.append(f"  decided by {wait.deciders}")
     changes += [f"  {each}" for each in (wait.progress, wait.escalation) if each]

@@ -331,6 +331,7 @@ def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, .
     of = wait.annotations or (spec.annotations if spec else None)
     earlier = Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
     found = [earlier] if wait.outcome_unknown else []
+    found += [Consequence("danger", escape_hidden(wait.taint_in_words))] if wait.taint else []
     if of is None:
         why = "This service doesn't know the tool, so its effects are unknown."
         return (*found, Consequence("unknown", why))

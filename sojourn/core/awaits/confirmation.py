@@ -27,6 +27,7 @@ from sojourn.core.awaits.deciding import (
 from sojourn.core.awaits.disclosure import (
     describe_expiry,
     describe_files,
+    describe_taint,
     disclose,
     fence_query,
     fence_signal,
@@ -44,6 +45,7 @@ __all__ = [
     "DECISION",
     "EDIT",
     "NO_EDIT",
+    "SOURCES",
     "UNCHECKED",
     "VOID",
     "Decided",
@@ -74,6 +76,9 @@ _MAX_LINES = 1_500_000
 
 _UNSEEN = "THE payload_digest FROM THE LAST LINE"
 
+SOURCES = "sources"
+"""The scope of an approval that lifts the taint which its wait shows."""
+
 EDIT = "arguments"
 """The field of an approval with edited arguments."""
 
@@ -96,7 +101,7 @@ class Decided:
     reason: str
     by: str | None
     scope: str = "call"
-    """`call`, or `tool`: stop the asking about the tool."""
+    """`call`; `tool`: stop the asking about the tool; or `sources`: those of the call's taint no longer count."""
     principal: Principal | None = None
     arguments: dict[str, Any] | None = None
     """Edited arguments, as they were sent. They are checked before the run accepts the decision."""
@@ -131,12 +136,8 @@ def read_confirmation(
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
         return Rejection(f"the answer to {call.id} needs `approved`: true or false")
-    if scope not in ("call", "tool") or (scope == "tool" and not approved):
-        return Rejection("`scope` is `call`, or with an approval `tool`")
-    if scope == "tool" and call.stop_asking == "never":
-        return Rejection(
-            f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
-        )
+    if refused := _refuse_scope(call, scope, approved=approved):
+        return refused
     arguments = _read_edit(call, fields, approved=approved, scope=scope, channel=channel)
     if isinstance(arguments, Rejection):
         return arguments
@@ -157,6 +158,19 @@ def read_confirmation(
     if why:
         return Rejection(why, NOT_APPROVER)
     return Decided(call.id, approved, reason, by, scope, principal, arguments)
+
+
+def _refuse_scope(call: AwaitConfirmation, scope: Any, *, approved: bool) -> Rejection | None:
+    if scope == SOURCES and approved and call.taint and not call.lifts_taint:
+        return Rejection(f"{call.id} is approved by itself: the sources of its taint stay; leave `scope` out")
+    scopes = ("call", "tool", SOURCES) if call.lifts_taint else ("call", "tool")
+    if scope not in scopes or (scope != "call" and not approved):
+        return Rejection("`scope` is `call`, or with an approval `tool`")
+    if scope == "tool" and call.stop_asking == "never":
+        return Rejection(
+            f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
+        )
+    return None
 
 
 def _refuse_unbound(
@@ -189,8 +203,11 @@ def _read_edit(
         if channel == "accepted":
             return None
         return Rejection(f"{call.id} is decided with the arguments as they are: {NO_EDIT}")
-    if not approved or scope == "tool":
-        which = "a denial" if not approved else "an approval of all calls of the tool"
+    if not approved or scope != "call":
+        which = (
+            "an approval of all calls of the tool" if scope == "tool" else "an approval that lifts sources"
+        )
+        which = which if approved else "a denial"
         return Rejection(f"{which} has no `{EDIT}`: edited ones go with the approval of one call")
     if not isinstance(given, dict):
         return Rejection(f"`{EDIT}` is an object with all arguments of the call")
@@ -264,7 +281,7 @@ def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     shown = [
         visible(wait.prompt),
         visible(wait.tool),
-        *describe_changes(wait),
+        *_warn(wait),
         *indent_lines(seen),
         *(f"  {line}" for line in describe_files(wait, whole=False)),
         who,
@@ -327,7 +344,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
     lines = [
         visible(wait.prompt),
         visible(wait.tool),
-        *describe_changes(wait),
+        *_warn(wait),
         *filter(None, [describe_deciders(wait), describe_progress(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
         *describe_files(wait, whole=is_small),
@@ -361,6 +378,12 @@ def describe_changes(wait: AwaitConfirmation) -> list[str]:
     """Return one line on how the tool was changed since the first confirmation."""
     changes = "; ".join(wait.changes)[:MAX_CHANGES]
     return [visible(f"changed since it was shown: {changes}")] if wait.changes else []
+
+
+def _warn(wait: AwaitConfirmation) -> list[str]:
+    """Return the lines that a person reads before the arguments."""
+    tainted = [visible(describe_taint(wait.taint))] if wait.taint else []
+    return [*describe_changes(wait), *tainted]
 
 
 def deny_by_decision(call: ToolRequest, decided: Decided | None) -> ToolResult:

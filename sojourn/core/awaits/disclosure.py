@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from sojourn.contracts.attachment import file_name, media_type_of
 from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.wire_names import APPROVAL
 from sojourn.core.payload.masking import HIDDEN
 from sojourn.values.text import count_noun
@@ -20,6 +21,8 @@ __all__ = [
     "describe_expiry",
     "describe_file",
     "describe_files",
+    "describe_sources",
+    "describe_taint",
     "disclose",
     "disclose_changes",
     "fence_query",
@@ -35,6 +38,9 @@ MAX_TEXT = 200
 """Most characters of one value or name on a screen."""
 
 MAX_DEPTH = 8
+
+MAX_SOURCES = 3
+"""Most sources of text from outside that a sentence names."""
 
 _TAIL = 60
 """Characters of a shortened text that come from its end."""
@@ -251,3 +257,24 @@ def describe_expiry(wait: Await) -> str:
 def join_lines(texts: Iterable[str]) -> str:
     """Return the texts joined by line breaks, without empty ones."""
     return "\n".join(line for line in texts if line)
+
+
+def describe_sources(taint: Taint) -> str:
+    """Name the newest sources of text from outside that count, each with its call."""
+    named = [_describe_source(source) for source in taint.active_sources[-MAX_SOURCES:]]
+    more = taint.count - taint.lifted - len(named)
+    last = f"{more} more" if more > 0 else named.pop() if named else "nothing"
+    return " and ".join(filter(None, (", ".join(named), last)))
+
+
+def describe_taint(taint: Taint) -> str:
+    """Return the sentence that an approver reads about text from outside."""
+    return f"The run has read text from outside: {describe_sources(taint)}."
+
+
+def _describe_source(source: TaintSource) -> str:
+    where = [f"call {visible(source.tool_call_id)}"]
+    where += [f"run {visible(source.run_id)}"] if source.run_id else []
+    where += [visible(source.source)] if source.source else []
+    where += [f"{source.at:%H:%M} UTC"] if source.at else []
+    return f"{visible(source.tool)} ({', '.join(where)})"

@@ -85,6 +85,7 @@ def confirm_again(
         "approvals_needed": max(confirm.approvals_needed, first.approvals_needed),
         "steps": first.steps,
         "in_doubt": first.in_doubt,
+        "lifts_taint": first.lifts_taint and not confirm.approver_check and confirm.approvals_needed == 1,
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:

@@ -40,6 +40,7 @@ from sojourn.core.run.child_runs import ChildTime
 from sojourn.core.run.continuation import CallProgress, StepProgress
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.state import RunState, call_status
+from sojourn.core.run.taint import result_taint
 from sojourn.values.frozen import copy_with
 
 __all__ = ["StepFold", "StepSoFar"]
@@ -486,7 +487,11 @@ class StepFold:
         result = outcomes.with_edit(result, self._edits.get(result.tool_call_id), run_id)
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
-        yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
+        dispatch = self._dispatches.get(result.tool_call_id)
+        taints = result_taint(dispatch, result) if dispatch else ""
+        yield self._fold.event(
+            record, ToolEndEvent, result=result, duration=record.time - since, taints=taints
+        )
         yield from self._note_memory_changes(record)
 
     def _note_memory_changes(self, record: HistoryRecord) -> Iterator[Event]:

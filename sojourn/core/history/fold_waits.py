@@ -32,7 +32,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
     WITHDRAW,
 )
-from sojourn.core.awaits.confirmation import UNCHECKED, Decided, deny_by_decision, refusal_of_edit
+from sojourn.core.awaits.confirmation import SOURCES, UNCHECKED, Decided, deny_by_decision, refusal_of_edit
 from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.external_tools import Supplied
@@ -323,7 +323,7 @@ class WaitFold:
         self._remember(record, record.message_id)
         self._fold.state, settled = self._fold.state.settled_by(answer)
         for one_answer in settled:
-            yield from self._settle(record, one_answer)
+            yield from self._settle(record, one_answer, question)
         if isinstance(answer, Decided) and not settled:
             yield self._count_approval(record, answer)
         yield from self._continue_after(record, question, answer)
@@ -340,7 +340,7 @@ class WaitFold:
             case _:
                 yield from self._step.next_form(record, wait.tool_call_id)
 
-    def _settle(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
+    def _settle(self, record: HistoryRecord, answer: Answer, wait: Await | None = None) -> Iterator[Event]:
         fields: dict[str, Any] = {
             "by": answer.by,
             "identity": record.identity or None,
@@ -357,6 +357,8 @@ class WaitFold:
         approved = answer.approved if isinstance(answer, Decided) else None
         if isinstance(answer, Decided) and answer.edit and answer.arguments is not None:
             fields |= {"edited_arguments": answer.edit.arguments}
+        if isinstance(answer, Decided) and answer.scope == SOURCES and isinstance(wait, AwaitConfirmation):
+            fields |= {"lifted": wait.taint.count if wait.taint else 0}
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )

@@ -29,9 +29,10 @@ from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import combine_roles
+from sojourn.core.awaits.disclosure import describe_sources
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import fill_question
-from sojourn.core.run.taint import describe_sources, taint_counts
+from sojourn.core.run.taint import taint_counts
 from sojourn.core.schema.annotations import has_secrets, mask_secrets, without_wording
 from sojourn.values.visible import inert
 from sojourn.values.wire import encode_readable
@@ -390,6 +391,10 @@ def confirmation_of(
         steps=steps,
         allows_edits=approval.allows_edits and takes_edits(spec),
         taint=taint if taint_counts(taint, approval) else None,
+        lifts_taint=taint_counts(taint, approval)
+        and approval.stop_asking != "never"
+        and not spec.approver_check
+        and needed == 1,
         on_message=approval.on_message,
     )
 

@@ -152,6 +152,7 @@ def rewind(run: RunState, point: RunState) -> RunState:
         unsettled=point.unsettled,
         unexecuted=point.unexecuted,
         carried=point.carried,
+        taint=point.taint,
         doubts={},
         partial="",
         phase="idle",

@@ -90,6 +90,7 @@ def result_of_output(
         children_count=output.children_count,
         telemetry=add_telemetry(output.telemetry, used),
         artifacts=output.artifacts,
+        taint=output.taint,
     )
     if output.error:
         gave_up = _result_of_limit(call, output.text, output.error, link, spent)
@@ -135,6 +136,7 @@ def add_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolRes
             "telemetry": spent.telemetry,
             "children_count": spent.children_count,
             "artifacts": [_link(artifact, link) for artifact in spent.artifacts],
+            "taint": spent.taint and spent.taint.found_in(link.run_id),
         }
     return result.model_copy(update=changes)
 

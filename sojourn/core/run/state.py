@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision
@@ -21,7 +22,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult
-from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.confirmation import SOURCES, Decided
 from sojourn.core.awaits.kinds import Answer, PlannerAnswer
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.awaits.steering import PauseRequest, ResumeRequest, is_overtaken
@@ -57,7 +58,7 @@ from sojourn.core.run.run_input import (
     viewers_of,
 )
 from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
-from sojourn.core.run.taint import taint_after
+from sojourn.core.run.taint import taint_after, taint_at_start
 from sojourn.core.run.totals import (
     MAX_ARTIFACTS,
     ActiveTime,
@@ -236,7 +237,7 @@ class RunState:
             phase="idle" if waits else "planning",
             turn_start=turn_start_of(opening.messages),
             askers=askers_of(opening.also_asked_by),
-            taint=Taint(),
+            taint=taint_at_start(opening),
         )
 
     # Read.
@@ -262,6 +263,17 @@ class RunState:
         """In a child run, the principals behind its turn that its parent does not know."""
         known = askers_of(self.opening.also_asked_by, self.opening.principal)
         return [each for each in self.askers if each not in known] if self.opening.parent else []
+
+    @property
+    def taint_to_pass(self) -> Taint | None:
+        """The text from outside with which a child run begins, or None."""
+        return self.taint and self.taint.since(0)
+
+    @property
+    def _taint_to_report(self) -> Taint | None:
+        """In a child run, the text from outside that its parent does not know."""
+        before = self.opening.taint if self.opening.parent else None
+        return self.taint and self.taint.since(before.count if before else 0)
 
     def asked_below(self, ended: RunOutput | Spent | None) -> "RunState":
         """Return the state once a child run has ended.
@@ -313,6 +325,7 @@ class RunState:
             self._active_time(now),
             has_acted=self.has_acted,
             also_asked_by=self._askers_beside_parent,
+            taint=self._taint_to_report,
         )
 
     def in_doubt(self, error: ToolError) -> ToolError:
@@ -331,6 +344,7 @@ class RunState:
             active_time=self._active_time(now),
             may_have_acted=self.has_acted and self.limit is not None,
             also_asked_by=self._askers_beside_parent,
+            taint=self._taint_to_report,
         )
 
     def output_with(self, totals: RunTotals, **fields: Any) -> RunOutput:
@@ -579,7 +593,14 @@ class RunState:
         """
         waits, settled = self.waits.answered(answer)
         askers = self.askers if isinstance(answer, Decided) else askers_of(self.askers, answer.principal)
-        return copy_with(self, waits=waits, askers=askers), settled
+        return copy_with(self, waits=waits, askers=askers, taint=self._taint_lifted_by(answer)), settled
+
+    def _taint_lifted_by(self, answer: Answer) -> Taint | None:
+        # Only the sources that the approver was shown, never those that came since.
+        wait = self.waits.open.get(answer.await_id)
+        seen = wait.taint if isinstance(wait, AwaitConfirmation) and wait.lifts_taint else None
+        lifts = isinstance(answer, Decided) and answer.approved and answer.scope == SOURCES
+        return self.taint.lifting(seen.count) if self.taint and seen and lifts else self.taint
 
     def turn_begun(self) -> "RunState":
         """Begin a user turn after a person's message.

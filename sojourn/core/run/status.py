@@ -7,7 +7,7 @@ from typing import Any, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, expires_at
 from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind, RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.awaits.disclosure import describe_files, disclose
+from sojourn.core.awaits.disclosure import describe_files, describe_taint, disclose
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.payload.masking import hide_secrets
 from sojourn.core.run.interim import answering
@@ -51,6 +51,7 @@ def status_of(state: RunState, run_id: str, now: datetime, judging: Sequence[str
         answering=answering(state.interim),
         judging=list(judging),
         notes=list(state.notes),
+        taint=state.taint if state.taint and state.taint.count else None,
         safeguards=state.safeguards.status(),
         started_at=state.began,
     )
@@ -77,6 +78,7 @@ def wait_notice(
             "tool": next(iter(wait.tools), ""),
             "arguments": _arguments(wait) if isinstance(wait, AwaitConfirmation) else [],
             "files": describe_files(wait) if isinstance(wait, AwaitConfirmation) else [],
+            "taint": describe_taint(wait.taint) if isinstance(wait, AwaitConfirmation) and wait.taint else "",
             "expires_at": expires_at(wait, since or at),
         }
     )

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
@@ -18,9 +19,9 @@ from sojourn.contracts.tool_spec import ToolSpec
 
 __all__ = [
     "UNREAD_CODES",
-    "describe_sources",
-    "describe_taint",
+    "result_taint",
     "taint_after",
+    "taint_at_start",
     "taint_counts",
     "taint_of",
     "taint_reason",
@@ -31,9 +32,6 @@ UNREAD_CODES = frozenset({"denied", "not_executed", "canceled", "time_budget", "
 
 A worker's result with such a code has telemetry, and so counts as read.
 """
-
-MAX_NAMED = 3
-"""Most sources that a sentence names."""
 
 
 def taint_reason(spec: ToolSpec) -> str:
@@ -48,6 +46,12 @@ def taint_reason(spec: ToolSpec) -> str:
     return "open_world" if reaches or (spec.kind == "mcp" and reaches is None) else ""
 
 
+def taint_at_start(opening: RunInput) -> Taint:
+    """Return the taint with which a run begins: in a child run, that of its parent."""
+    before, parent = opening.taint or Taint(), opening.parent
+    return before.found_in(parent.parent_run_id) if parent else before
+
+
 def taint_after(
     taint: Taint | None, plan: PlanOutcome, executed: Iterable[ToolResult], now: datetime
 ) -> Taint | None:
@@ -59,17 +63,27 @@ def taint_after(
     if taint is None:
         return None
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        if dispatch.taints and not _is_unread(result, dispatch):
+        if result.taint and not (dispatch.closed and _is_bare(result)):
+            taint = taint.joining(result.taint, now)
+        if reason := result_taint(dispatch, result):
             taint = taint.adding(
-                TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason=dispatch.taints, at=now)
+                TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason=reason, at=now)
             )
     return taint
 
 
-def _is_unread(result: ToolResult, dispatch: Dispatch) -> bool:
+def result_taint(dispatch: Dispatch, result: ToolResult) -> str:
+    """Return why the result of a call may hold text from outside, or an empty text."""
     # A program outside writes the error of its result, with its code.
     code = result.error.code if result.error else None
-    return code in UNREAD_CODES and result.telemetry is None and dispatch.kind != "external"
+    is_unread = code in UNREAD_CODES and result.telemetry is None and dispatch.kind != "external"
+    return "" if is_unread or (dispatch.closed and _is_bare(result)) else dispatch.taints
+
+
+def _is_bare(result: ToolResult) -> bool:
+    # All other parts of a result may hold text.
+    others = (result.artifacts, result.memory, result.remarks, result.bounds, result.retry_hint)
+    return result.ok and not any(others)
 
 
 def taint_of(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Taint:
@@ -91,31 +105,3 @@ def taint_of(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Tain
 def taint_counts(taint: Taint | None, approval: ApprovalPolicy) -> bool:
     """Return whether text from outside makes calls consequential in this run."""
     return taint is not None and taint.is_active and approval.tainted != "allow"
-
-
-def describe_sources(taint: Taint) -> str:
-    """Name the sources that count, each with its call."""
-    active = taint.active_sources
-    named = [_describe(source) for source in active[-MAX_NAMED:]]
-    return _listed(named, taint.count - taint.lifted)
-
-
-def describe_taint(taint: Taint) -> str:
-    """Return the sentence that an approver reads about text from outside."""
-    return f"The run has read text from outside: {describe_sources(taint)}."
-
-
-def _describe(source: TaintSource) -> str:
-    where = [f"call {source.tool_call_id}"]
-    where += [f"run {source.run_id}"] if source.run_id else []
-    where += [source.source] if source.source else []
-    where += [f"{source.at:%H:%M} UTC"] if source.at else []
-    return f"{source.tool} ({', '.join(where)})"
-
-
-def _listed(named: list[str], count: int) -> str:
-    more = count - len(named)
-    if more:
-        return f"{', '.join(named)}, and {more} more"
-    *before, last = named
-    return f"{', '.join(before)} and {last}" if before else last

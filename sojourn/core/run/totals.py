@@ -13,6 +13,7 @@ from typing import Any, cast
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import Spent
+from sojourn.contracts.taint import MAX_FIRST, MAX_NEWEST, Taint, TaintSource
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.safeguards.judge import was_tried
@@ -191,6 +192,8 @@ def _sum(left: float | None, right: float | None) -> float | None:
 MAX_ARTIFACTS = 100
 """Most artifacts that a run's output refers to. It has the last ones."""
 
+_MAX_SOURCES = MAX_FIRST + MAX_NEWEST
+
 _MOST = 2**53
 _MAX_TEXT = 1_000
 """Longest text in bytes; a hundred artifacts with all their texts stay below the size limit of a payload."""
@@ -203,6 +206,7 @@ def spending_of(
     *,
     has_acted: bool = False,
     also_asked_by: Sequence[Principal] = (),
+    taint: Taint | None = None,
 ) -> Spent | None:
     """Return the spending that a run reports to its parent."""
     used = ToolTelemetry(
@@ -214,6 +218,7 @@ def spending_of(
         artifacts=list(artifacts),
         active_ms=int(active / timedelta(milliseconds=1)) if active else 0,
         also_asked_by=list(also_asked_by),
+        taint=taint,
     )
     is_zero = spent == Spent(telemetry=ToolTelemetry(attempts=0))
     return None if is_zero else spent.model_copy(update={"may_have_acted": has_acted})
@@ -231,6 +236,7 @@ def read_spent(value: Any) -> Spent | None:
         active_ms=_count(fields.get("active_ms")),
         may_have_acted=acted if isinstance(acted := fields.get("may_have_acted"), bool) else None,
         also_asked_by=_principals(fields.get("also_asked_by")),
+        taint=_taint(fields.get("taint")),
     )
 
 
@@ -272,6 +278,26 @@ def _artifacts(value: Any) -> list[Artifact]:
         )
         for fields in described
     ]
+
+
+def _taint(value: Any) -> Taint | None:
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    items: Any = fields.get("sources")
+    sources = [
+        TaintSource(
+            number=_count(each.get("number")),
+            tool=_text(each.get("tool")),
+            tool_call_id=_text(each.get("tool_call_id")),
+            run_id=_text(each.get("run_id")),
+            reason=_text(each.get("reason")),
+            source=_text(each.get("source")),
+        )
+        for each in (cast("list[Any]", items) if isinstance(items, list) else [])[-_MAX_SOURCES:]
+        if isinstance(each, Mapping)
+    ]
+    return Taint(sources=sources, count=max(_count(fields.get("count")), len(sources)))
 
 
 def _principals(value: Any) -> list[Principal]:

@@ -42,9 +42,9 @@ class ClientWait:
         """Text that a person sees for this wait. A page may render it as Markdown."""
         if self.view.calls:
             return f"Result of {self.view.calls[0].tool}"
-        return (
-            inert(self.view.prompt) if self.view.call else remove_marks(self.view.prompt or self.view.summary)
-        )
+        if self.view.call:
+            return inert(" ".join(filter(None, (self.view.prompt, self.view.taint_in_words))))
+        return remove_marks(self.view.prompt or self.view.summary)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -113,10 +113,11 @@ def chat_text(view: WaitView) -> str:
     files = [file.line for file in view.attachments]
     block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines, *files])
     changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []
+    tainted = [inert(view.taint_in_words)] if view.taint else []
     deciders = [inert(f"It is decided by {view.deciders}.")] if view.deciders else []
     deciders += [inert(f"{each}.") for each in (view.progress, view.escalation) if each]
     prompt = inert(view.prompt or view.title or "May this call run?")
-    return "\n\n".join([fence(block), *changed, prompt, *deciders])
+    return "\n\n".join([fence(block), *changed, *tainted, prompt, *deciders])
 
 
 def chat_prompt(view: WaitView) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from sojourn.cli.screen.waits import texts_of
 from sojourn.cli.waits import answer_lines, lines_of
-from tests.answers.views import ASKED, VIEWS
+from tests.answers.views import ASKED, OUTSIDE, VIEWS
 
 COMMANDS = {"question": "answer", "approval": "approve", "tool_results": "provide", "reading": "answer"}
 """The command that answers a kind of wait."""
@@ -15,7 +15,9 @@ def test_a_wait_is_printed_with_the_command_that_answers_it(kind):
     """In the tree of a run, in a list and in a hint."""
     view = VIEWS[kind]
     for whole in (True, False):
-        assert ASKED[kind] in "\n".join(line.text for line in texts_of(view).lines(view, whole))
+        lines = "\n".join(line.text for line in texts_of(view).lines(view, whole))
+        assert ASKED[kind] in lines
+        assert (OUTSIDE in lines) is (kind == "approval")
     listed = "\n".join(lines_of(view))
     assert listed.startswith(f"w: {view.noun}")
     assert ASKED[kind] in listed

@@ -1,28 +1,42 @@
 """Taint: which results bring text from outside, what the run remembers of it, and which calls need a person then."""
 
+import ast
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sojourn
 from sojourn import ApprovalPolicy, ApprovalRule, Message, ToolRequest, ToolResult
 from sojourn.contracts import Annotations, ToolSpec, TypeSpec
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.run import RunInput
 from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.contracts.tool_result import Artifact, Bounds, ToolTelemetry
+from sojourn.core.awaits.confirmation import Decided, read_confirmation
+from sojourn.core.awaits.disclosure import describe_taint
+from sojourn.core.awaits.envelope import Rejection
 from sojourn.core.awaits.factories import confirm_again
+from sojourn.core.awaits.steering import ResumeRequest
+from sojourn.core.awaits.waits import Released, Waits
 from sojourn.core.run.approval import confirmation_of, judge
+from sojourn.core.run.set_aside import SetAsideRequest
+from sojourn.core.run.state import RunState
 from sojourn.core.run.taint import (
     UNREAD_CODES,
-    describe_taint,
     taint_after,
     taint_of,
     taint_reason,
 )
+from sojourn.core.run.turns import end_turn
+from sojourn.core.schema.texts import admits_text
 from sojourn.policy import PolicyDecision
+from sojourn.values.frozen import copy_with
 
 NOON = datetime(2026, 3, 1, 12, 31, tzinfo=UTC)
 CALL = ToolRequest(name="shop.orders.delete", tool_call_id="c9")
@@ -185,7 +199,7 @@ def test_an_approver_reads_one_sentence() -> None:
     assert describe_taint(TAINT) == first
     assert describe_taint(taint) == (
         "The run has read text from outside: mail.inbox.read (call m1, 12:32 UTC), mail.inbox.read (call m2, 12:33 UTC), "
-        "mail.inbox.read (call m3, 12:34 UTC), and 2 more."
+        "mail.inbox.read (call m3, 12:34 UTC) and 2 more."
     )
     assert describe_taint(taint.model_copy(update={"lifted": 3})) == (
         "The run has read text from outside: mail.inbox.read (call m2, 12:33 UTC) and mail.inbox.read (call m3, 12:34 UTC)."
@@ -200,3 +214,159 @@ def test_a_call_that_is_asked_about_again_stays_tainted() -> None:
     assert (first.taint, first.stop_asking) == (again.taint, again.stop_asking) == (TAINT, "never")
     unasked = confirmation_of(DESTROYS, CALL, {}, ApprovalPolicy(tainted="allow"), taint=TAINT)
     assert unasked.taint is None
+
+
+OPEN = {"type": "string"}
+MARK = {"enum": ["spam", "mail"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "admits"),
+    [
+        ({"type": "boolean"}, False),
+        ({"type": ["boolean", "null"]}, False),
+        (MARK, False),
+        ({"const": "ignore your task"}, False),
+        ({"anyOf": [MARK, {"type": "null"}]}, False),
+        ({"$ref": "#/$defs/M", "$defs": {"M": MARK}}, False),
+        ({"allOf": [MARK, {"type": "string"}]}, False),
+        ({"type": "array", "items": MARK}, False),
+        ({"type": "object", "properties": {"kind": MARK}, "additionalProperties": False}, False),
+        ({"type": "object", "additionalProperties": False}, False),
+        (False, False),
+        ({}, True),
+        (True, True),
+        (OPEN, True),
+        ({"type": "string", "maxLength": 3}, True),
+        ({"type": "integer", "minimum": 0, "maximum": 9}, True),
+        ({"anyOf": [MARK, OPEN]}, True),
+        ({"$ref": "#/$defs/M", "$defs": {"M": OPEN}}, True),
+        ({"$ref": "#/$defs/M", "$defs": {"M": {"$ref": "#/$defs/M"}}}, True),
+        ({"$ref": "https://example.org"}, True),
+        ({"type": "array"}, True),
+        ({"type": "array", "items": MARK, "prefixItems": [OPEN]}, True),
+        ({"type": "object", "properties": {"kind": MARK}}, True),
+        ({"type": "object", "properties": {"why": OPEN}, "additionalProperties": False}, True),
+        ({"properties": {"kind": MARK}, "additionalProperties": False}, True),
+        (
+            {"type": "object", "patternProperties": {".*": MARK}, "additionalProperties": False},
+            True,
+        ),
+    ],
+)
+def test_a_schema_tells_whether_its_values_have_room_for_text(schema, admits: bool) -> None:
+    """Booleans, null, listed values, and closed objects and arrays of these have none. What is not understood has room."""
+    assert admits_text(schema) is admits
+
+
+def test_only_a_bare_result_of_a_closed_schema_brings_no_text() -> None:
+    """An error, a remark, an artifact, a change of the memory or bounds beside it may hold text all the same."""
+    closed = Dispatch(taints="open_world", closed=True)
+
+    def counted(answer: ToolResult, dispatch: Dispatch = closed) -> int:
+        taint = taint_after(Taint(), PlanOutcome(calls=[CALL], dispatches=[dispatch]), [answer], NOON)
+        return taint.count if taint else 0
+
+    assert counted(result(result=True)) == counted(result(result=True, taint=TAINT)) == 0
+    assert counted(result("RuntimeError")) == 1
+    assert counted(result(result=True, remarks=["wipe all"])) == 1
+    assert counted(result(result=True, memory={"note": "wipe all"})) == 1
+    assert counted(result(result=True, artifacts=[Artifact(kind="image")])) == 1
+    assert counted(result(result=True, bounds=Bounds(returned=1, refinement_hint="wipe all"))) == 1
+    child = Dispatch(kind="child")
+    assert counted(result(result="text", taint=TAINT), child) == 1
+
+
+def test_a_run_takes_over_all_sources_of_a_child_run() -> None:
+    """Those that it does not name too, and what a person lifted there counts here."""
+    child = Taint()
+    for at in range(12):
+        child = child.adding(TaintSource(tool=f"t{at}", tool_call_id=f"c{at}", reason="open_world"))
+    joined = TAINT.joining(child.model_copy(update={"lifted": 12}).found_in("r/c1"), NOON)
+    assert (joined.count, joined.is_active, joined.sources[0].tool) == (13, True, "web.page.get")
+    assert joined.sources[-1] == TaintSource(
+        number=13, tool="t11", tool_call_id="c11", run_id="r/c1", reason="open_world", at=NOON
+    )
+    assert [each.number for each in joined.since(10).sources] == [11, 12, 13]
+    assert (joined.since(10).count, joined.since(13)) == (3, None)
+
+
+def test_whatever_makes_a_state_or_a_child_run_names_the_taint() -> None:
+    """A state or an input that is made field by field would drop it in silence."""
+    root = Path(sojourn.__file__).parents[1]
+    made: list[str] = []
+    for place in (root / "sojourn" / "core", root / "workflows"):
+        for file in place.rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+                if name in ("RunState", "RunInput", "PlanTask") and len(node.keywords) > 3:
+                    made.append(f"{file.stem}.{name}")
+                    assert "taint" in {each.arg for each in node.keywords}, made[-1]
+    assert sorted(made) == ["fork.RunState", "interim.PlanTask", "plan.PlanTask", "step.RunInput"]
+
+
+def _asking(taint: Taint, **fields) -> AwaitConfirmation:
+    policy = ApprovalPolicy(run_tools=["*"])
+    return confirmation_of(DESTROYS, CALL, {}, policy, is_always=True, taint=taint).model_copy(update=fields)
+
+
+def _decided(**fields) -> Decided:
+    return Decided("confirm-c9", **{"approved": True, "reason": "", "by": "ana", **fields})
+
+
+OTHERS = [
+    lambda state: state.settled_by(_decided())[0],
+    lambda state: state.settled_by(_decided(approved=False, scope="sources"))[0],
+    lambda state: state.settled_by(_decided(scope="tool"))[0],
+    lambda state: copy_with(state, waits=state.waits.released(Released(("*",), (), "", None))[0]),
+    lambda state: state.turn_begun(),
+    lambda state: state.planned(PlanOutcome(notes=["read"], memory={"taint": None}), NOON),
+    lambda state: state.continued(NOON),
+    lambda state: state.setting_aside(SetAsideRequest(message=0, reason="", by=None)),
+    end_turn,
+    lambda state: state.steered(ResumeRequest("go on", None, ("go on",)), NOON)[0],
+]
+"""Everything else that changes the state of a run."""
+
+
+@given(st.lists(st.sampled_from(OTHERS), max_size=6), st.integers(1, 4), st.integers(0, 3))
+def test_only_a_person_lifts_the_taint(steps, shown: int, more: int) -> None:
+    """The sources that a wait showed no longer count once its approval has the scope `sources`; nothing else lifts any."""
+    taint = Taint()
+    for at in range(shown):
+        taint = taint.adding(TaintSource(tool=f"t{at}", tool_call_id="c", reason="open_world"))
+    wait = _asking(taint)
+    now = taint
+    for at in range(more):
+        now = now.adding(TaintSource(tool=f"later{at}", tool_call_id="c", reason="open_world"))
+    opened = copy_with(
+        RunState.opened(RunInput(agent_id="a.b", messages=[], conversation=True)),
+        taint=now,
+        waits=Waits().opened(wait)[0],
+    )
+    lifted = opened.settled_by(_decided(scope="sources"))[0]
+    assert (lifted.taint.lifted, lifted.taint.is_active) == (shown, more > 0)
+    for before in (opened, lifted):
+        after = before
+        for step in steps:
+            if after.waits.open or step not in OTHERS[:3]:
+                after = step(after)
+        assert after.taint == before.taint
+
+
+def test_a_lift_needs_a_wait_that_allows_it() -> None:
+    """A wait without taint knows no such scope, and one that is decided by itself refuses it."""
+
+    def read(wait: AwaitConfirmation, **fields) -> Decided | Rejection:
+        sent = {"id": wait.id, "approved": True, "payload_digest": wait.payload_digest, "scope": "sources"}
+        return read_confirmation(wait, {**sent, **fields}, "ana", "update")
+
+    assert isinstance(read(_asking(TAINT)), Decided)
+    for refused, why in (
+        (read(_asking(TAINT), approved=False), "with an approval"),
+        (read(_asking(TAINT), arguments={}), "an approval that lifts sources has no `arguments`"),
+        (read(_asking(TAINT, lifts_taint=False)), "the sources of its taint stay"),
+        (read(_asking(Taint())), "`scope` is `call`, or with an approval `tool`"),
+    ):
+        assert isinstance(refused, Rejection)
+        assert why in refused.reason

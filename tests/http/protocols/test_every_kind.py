@@ -13,7 +13,7 @@ from sojourn.http.protocols.turn_events import Interrupts
 from sojourn.http.protocols.turn_request import ClientAnswer
 from sojourn.http.protocols.vercel.stream import VercelEncoder
 from sojourn.http.protocols.waits import chat_prompt, client_waits
-from tests.answers.views import APP, ASKED, READING, VIEWS
+from tests.answers.views import APP, ASKED, OUTSIDE, READING, VIEWS
 
 FOR_PEOPLE = [kind for kind, view in VIEWS.items() if view.is_for_people]
 
@@ -46,6 +46,7 @@ async def test_agui_interrupts(turn, kind):
     is_call = kind in ("approval", "tool_results")
     assert interrupt["reason"] == ("tool_call" if is_call else "input_required")
     assert ASKED[kind] in interrupt["message"]
+    assert (OUTSIDE in interrupt["message"]) is (kind == "approval")
     schemas = {"approval": APPROVAL, "tool_results": None}
     assert interrupt.get("responseSchema") == schemas.get(kind, VIEWS[kind].form)
 
@@ -58,6 +59,7 @@ async def test_the_ai_sdk_gets_a_part(turn, kind):
     names = {"approval": "data-approval", "tool_results": "data-call"}
     assert part["type"] == names.get(kind, "data-question")
     assert ASKED[kind] in part["data"]["prompt"]
+    assert (OUTSIDE in part["data"]["prompt"]) is (kind == "approval")
     assert (part["data"]["kind"], part["data"].get("form")) == (kind, VIEWS[kind].form)
 
 
@@ -67,8 +69,15 @@ def test_chats_and_agents_are_asked(kind):
     view = VIEWS[kind]
     texts = [chat_prompt(view), _question_parts(view)[0]["text"], elicitation_of(view).params.message]
     assert all(ASKED[kind] in text for text in texts)
+    assert [OUTSIDE in text for text in texts] == [kind == "approval"] * 3
     fields = elicitation_of(view).params.requested_schema["properties"]
     assert set(fields) == ({"decision", "reason"} if view.call else {"degrees"})
+
+
+def test_a_page_may_lift_the_taint():
+    """The answer of AG-UI or the AI SDK has the scope as it is sent."""
+    answer = ClientAnswer("w", payload={"approved": True, "scope": "sources"})
+    assert answer.as_given(VIEWS["approval"], "c1").scope == "sources"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in VIEWS if kind != READING])

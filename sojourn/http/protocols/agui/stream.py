@@ -68,7 +68,7 @@ APPROVAL: dict[str, Any] = {
     "properties": {
         "approved": {"type": "boolean"},
         "reason": {"type": "string"},
-        "scope": {"enum": ["call", "tool"]},
+        "scope": {"enum": ["call", "tool", "sources"]},
     },
     "required": ["approved"],
     "additionalProperties": False,
