@@ -60,6 +60,8 @@ class Served(Protocol):
 
     def list_agents(self) -> list[str]: ...
 
+    def denied_once_tainted(self) -> dict[str, list[str]]: ...
+
     def agent(self, agent_id: str) -> Any: ...
 
 
@@ -276,6 +278,8 @@ class Worker:
             _log.warning("search_attributes_not_checked", reason=fault)
         try:
             await self._app.open()
+            for agent_id, tools in self._app.denied_once_tainted().items():
+                _log.warning("tainted_calls_denied", agent_id=agent_id, tools=tools[:10])
             self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watch())
             await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))

@@ -395,6 +395,20 @@ class App:
         remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
         return {toolset.id: tools for toolset in remote if (tools := unusable_tools_of(toolset))}
 
+    def denied_once_tainted(self) -> dict[str, list[str]]:
+        """Return the tools that tainted runs deny, by agent.
+
+        They are those of agents that may ask no person, and whose policy does not say `deny` or `allow` itself.
+        Tools of MCP servers are known once a worker has listed them.
+        """
+        found: dict[str, list[str]] = {}
+        for agent in self._agents.values():
+            specs, approval = self.tool_specs_for_agent(agent.id) or [], agent.policy.approval
+            may_ask = agent.policy.interrupts_allowed or self._allow_loosening
+            if not may_ask and approval.tainted == "ask" and any(map(taint_reason, specs)):
+                found[agent.id] = [str(spec.id) for spec in specs if is_denied_once_tainted(spec, approval)]
+        return {agent_id: denied for agent_id, denied in found.items() if denied}
+
     def unknown_toolsets(self, agent_id: str) -> list[str]:
         """Return an agent's remote toolsets whose tools this process does not know."""
         agent = self._agents.get(agent_id)

@@ -60,6 +60,7 @@ async def check_toolsets(app: App) -> list[Check]:
     await app.open()
     try:
         unavailable, left_out = app.unavailable(), app.unusable_tools()
+        denied = app.denied_once_tainted()
         has_remote = any(spec.kind == "mcp" for spec in _specs(app))
     finally:
         await app.close()
@@ -80,9 +81,19 @@ async def check_toolsets(app: App) -> list[Check]:
         for toolset_id, reasons in left_out.items()
         for name, why in reasons.items()
     ]
+    notes = [
+        Check(
+            "text from outside",
+            None,
+            f"agent {agent_id} may ask no person: after a result from outside, it denies {', '.join(tools[:3])}"
+            f"{f' and {len(tools) - 3} more' if len(tools) > 3 else ''}",
+            'set interrupts_allowed=True, or ApprovalPolicy(tainted="deny" | "allow")',
+        )
+        for agent_id, tools in denied.items()
+    ]
     if wrong:
-        return wrong
-    return [Check("MCP servers", True, "all answer")] if has_remote else []
+        return [*wrong, *notes]
+    return [Check("MCP servers", True, "all answer"), *notes] if has_remote else notes
 
 
 def queues_of(app: App) -> list[str]:

@@ -504,3 +504,7 @@ async def test_the_check_of_toolsets_says_who_mends_what(raw, tmp_path):
     assert ["exclude=" in mend for mend in mends] == [False, True, False]
     [(found, mend)] = await checked(mcp.Stdio("no-such-program-anywhere"))
     assert mend.startswith("start it, or correct its transport")
+    changes = {**GOOD, "annotations": {"readOnlyHint": False}}
+    [_, (found, mend)] = await checked(raw(tools=[changes, {**GOOD, "name": "silent"}]))
+    assert found.endswith(f"after a result from outside, it denies test.mcp.{GOOD['name']}")
+    assert "tainted=" in mend
