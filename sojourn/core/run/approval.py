@@ -265,6 +265,8 @@ def why_consequential(spec: ToolSpec, approval: ApprovalPolicy, *, is_strict: bo
     which it says nothing counts only if `is_strict`, so that a run that may ask no person can go on with it.
     """
     says = spec.annotations
+    if spec.id == APPROVE:  # it only asks, and nothing runs after it
+        return ""
     if spec.trusted and says.destructive:
         return "it is destructive"
     if is_marked(spec) or approval.rules_for(spec.id, spec.tags):
