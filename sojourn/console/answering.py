@@ -175,10 +175,7 @@ def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitFor
         return None, _edited(view, form, do)
     try:
         match do, view.wait.kind:
-            case (
-                ("approve" | "approve_edited" | "approve_tool" | "approve_sources"),
-                "approval",
-            ) if not view.is_whole:
+            case _, "approval" if do.startswith("approve") and not view.is_whole:
                 return None, replace(view, fault="The arguments were not shown in full.", then=_ELSEWHERE)
             case (("approve" | "approve_tool" | "approve_sources" | "deny"), "approval"):
                 return _decision(view, do, form), view

@@ -84,7 +84,12 @@ def test_what_is_not_shown_whole_is_not_approved_there(payload):
     html = templates().from_string(ALONE).render(view=view, visit=visit)
     assert ('value="approve' in html, 'value="deny"' in html) == (False, True)
     assert "<bdi>r</bdi> <bdi>w</bdi> --full" in html
-    for do, is_taken in (("approve", False), ("approve_tool", False), ("deny", True)):
+    for do, is_taken in (
+        ("approve", False),
+        ("approve_tool", False),
+        ("approve_sources", False),
+        ("deny", True),
+    ):
         body, _ = read_answer(view, Form({"do": [do], "digest": ["d"]}))
         assert (body is not None) == is_taken
     at_most = AwaitConfirmation.model_copy(wait, update={"payload": {"memo": "x" * (LONG - 1)}})
