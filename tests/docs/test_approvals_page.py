@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from typing import get_args
 
 import pytest
 
@@ -21,6 +22,7 @@ from sojourn import (
     Worker,
 )
 from sojourn.contracts import Annotations
+from sojourn.contracts.run_policy import Tainted
 from sojourn.core.run.approval import judge
 from sojourn.errors import ApprovalVoid, DefinitionError, NotApprover
 from sojourn.policy import PolicyDecision
@@ -324,11 +326,17 @@ def test_the_tables_are_those_of_the_code(rows):
         "escalate_after",
         "escalate_to",
         "on_message",
+        "tainted",
     }
     assert fields <= set(named)
     assert set(named) - fields == {"marked", "turn", "interrupts_allowed"}
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
     assert words == ["nothing", "marked", "changes", "everything"]
+    words = [
+        re.findall(r"`(\w+)`", cells[0])[0]
+        for cells in rows("approvals.md", "limit what such a tool may reach")
+    ]
+    assert set(words) == set(get_args(Tainted))
     for cells in rows("approvals.md", "really everything |"):
         expression, arguments = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
         preset = eval(expression, {"ApprovalPolicy": ApprovalPolicy})

@@ -111,7 +111,7 @@ async def test_a_person_lifts_the_sources_that_were_shown(serve, status_when):
     )
     run = await client.start("test.agent", "go")
     (first,) = (await status_when(run, lambda status: bool(status.awaits))).awaits
-    assert (await run.approve(first, lift_taint=True, by="ana")).await_id == first.id
+    assert await run.approve(first, lift_taint=True, by="ana") == first.id
     status = await status_when(run, lambda status: [wait.tool_call_id for wait in status.awaits] == ["c"])
     assert tools.done == ["a", "b"]
     assert (status.taint.count, status.taint.lifted) == (2, 1)

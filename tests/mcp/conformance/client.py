@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from sojourn import Agent, App, Client, PlanResult, RunPolicy, ToolRequest, Worker, mcp
+from sojourn import Agent, App, ApprovalPolicy, Client, PlanResult, RunPolicy, ToolRequest, Worker, mcp
 from sojourn.core.schema.sample import sample
 from sojourn.network import http_client
 
@@ -74,7 +74,12 @@ async def call_tools(address: str, url: str, context: str) -> None:
 
     transport = mcp.Http(url, auth=await client_of(url, json.loads(context or "{}")))
     toolset = mcp.McpToolset("suite.server", transport=transport)
-    policy = RunPolicy(interrupts_allowed=True, max_consecutive_failed_tool_calls=None, similar_errors=None)
+    policy = RunPolicy(
+        interrupts_allowed=True,
+        approval=ApprovalPolicy(tainted="allow"),  # the suite's tools say nothing of their effects
+        max_consecutive_failed_tool_calls=None,
+        similar_errors=None,
+    )
     app = App(agents=[Agent("suite.client", planner=plan, uses=[toolset], policy=policy)])
     client = await Client.connect(address, task_queue=f"conformance-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
