@@ -380,7 +380,9 @@ class Fold:
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
         self._fold.moved_messages = (*state.new, *state.resume_messages)
-        self._fold.state = copy_with(state, limit=task.finalize, phase=phase).plan_begun(task.after)
+        taint = state.taint if task.taint is None else task.taint
+        state = copy_with(state, limit=task.finalize, phase=phase, taint=taint)
+        self._fold.state = state.plan_begun(task.after)
 
     def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
         if self._interim.ends(record):
