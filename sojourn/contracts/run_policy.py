@@ -286,10 +286,12 @@ class Limits(Record):
     @classmethod
     def _as_recorded(cls, value: Any) -> Any:
         # An older version records its policy in full, without `tainted`. A run that began with it goes on as it did.
-        approval = cast("dict[str, Any]", value).get("approval") if isinstance(value, dict) else None
-        if not isinstance(approval, dict) or "tainted" in approval or not approval.keys() >= _FIRST_FIELDS:
+        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        recorded = fields.get("approval")
+        approval = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
+        if "tainted" in approval or not approval.keys() >= _FIRST_FIELDS:
             return cast("Any", value)
-        return {**value, "approval": {**approval, "tainted": "allow"}}
+        return {**fields, "approval": {**approval, "tainted": "allow"}}
 
 
 _FIRST_FIELDS = {

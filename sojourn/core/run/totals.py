@@ -284,7 +284,9 @@ def _taint(value: Any) -> Taint | None:
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
-    items: Any = fields.get("sources")
+    given = fields.get("sources")
+    items = cast("list[Any]", given)[-_MAX_SOURCES:] if isinstance(given, list) else []
+    described = [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
     sources = [
         TaintSource(
             number=_count(each.get("number")),
@@ -294,8 +296,7 @@ def _taint(value: Any) -> Taint | None:
             reason=_text(each.get("reason")),
             source=_text(each.get("source")),
         )
-        for each in (cast("list[Any]", items) if isinstance(items, list) else [])[-_MAX_SOURCES:]
-        if isinstance(each, Mapping)
+        for each in described
     ]
     return Taint(sources=sources, count=max(_count(fields.get("count")), len(sources)))
 
