@@ -27,4 +27,5 @@ work_orders = mcp.McpToolset(
     "ops.work_orders",
     transport=transport(location()),
     description="Work at the sites: what was done, is under way and is planned.",
+    trusted=True,  # it is a program of this deployment
 )

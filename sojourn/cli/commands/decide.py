@@ -277,7 +277,6 @@ def _decide(options: DecideOptions) -> int:
             digest=options.digest or found.digest,
             shown=None if options.digest else lines,
             for_run=True if options.scope == "tool" else None,
-            lift_taint=True if options.scope == "sources" else None,
             arguments=decision.arguments,
             left=done.left or None,
             then=f"{done.left} more to approve" if done.left else "",
