@@ -28,8 +28,10 @@ from sojourn.authoring.app import App
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, NOT_LOCAL
 from sojourn.contracts.message import Message
+from sojourn.contracts.quota import Admission, Ask
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import PLAN
 from sojourn.core.run.limits import caps_left, limits_of, stricter_limits, turn_policy
 from sojourn.core.run.totals import RunTotals
@@ -39,6 +41,7 @@ from sojourn.live.transport import LiveTransport, topic_of
 from sojourn.serving.artifact_reader import ArtifactReader, AttachmentReader, reading_artifacts
 from sojourn.serving.hardening.attempt import OwnTask
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
+from sojourn.serving.quota_broker import QuotaBroker
 from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .heartbeat import check_worker, send_heartbeats
@@ -79,6 +82,9 @@ def is_quick(agent_id: str, seconds: float) -> bool:
     return False
 
 
+QUOTA_EXCEEDED = "tenant_quota_exceeded"
+"""The code of a run, or a turn, that may not wait for a place in its tenant's quota."""
+
 AGENT_ATTEMPTS = 3
 """Attempts before an unknown agent fails the run.
 
@@ -88,9 +94,14 @@ During a deploy another worker may know the agent.
 
 class PlanActivity:
     def __init__(
-        self, app: App, transcripts: Transcripts | None = None, first_time: FirstTime | None = None
+        self,
+        app: App,
+        transcripts: Transcripts | None = None,
+        first_time: FirstTime | None = None,
+        broker: QuotaBroker | None = None,
     ) -> None:
         self._app = app
+        self._broker = broker
         self._first_time = first_time or FirstTime()
         self.transcripts = transcripts or Transcripts(storage=partial(storage_of, app))
 
@@ -118,6 +129,9 @@ class PlanActivity:
                 non_retryable=True,
             )
         with send_heartbeats(who={"agent_id": agent.id, "run_id": key[0]}, earlier=earlier):
+            admission = await self._admission(task, key[0])
+            if admission is not None and not admission.admitted:
+                return self._without_place(task, admission)
             await self._app.act_for(agent.id, key[0], task.principal)
             messages = await self.transcripts.read(key, task)
             memory = await memory_of(key, task)
@@ -156,17 +170,41 @@ class PlanActivity:
         if not task.interim_for:  # nothing of such a plan is in the transcript
             self._keep(key, task, outcome, messages, info.attempt)
         self._first_time.mark_planned(key[1], outcome)
-        changes: dict[str, Any] = {"local": True} if is_local else {}
-        if task.opens and task.parent is None and self._app.visibility_of(agent.id) == "subject":
+        changes = self._notes(task)
+        if is_local:
+            changes["local"] = True
+        if admission is not None:
+            changes["quota"] = admission
+        if policy is not None or info.attempt > 1:
+            changes |= {"policy": policy, "attempt": info.attempt}
+        outcome = outcome.recorded()
+        return outcome.model_copy(update=changes) if changes else outcome
+
+    def _notes(self, task: PlanTask) -> dict[str, Any]:
+        """Return what a run learns from each plan, whatever the planner says."""
+        changes: dict[str, Any] = {}
+        if task.opens and task.parent is None and self._app.visibility_of(task.agent_id) == "subject":
             changes["visibility"] = "subject"
         if task.version:
             changes["version"] = task.version
         if self._app.notices:
             changes["notices"] = list(self._app.notices)
-        if policy is not None or info.attempt > 1:
-            changes |= {"policy": policy, "attempt": info.attempt}
-        outcome = outcome.recorded()
-        return outcome.model_copy(update=changes) if changes else outcome
+        return changes
+
+    async def _admission(self, task: PlanTask, run_id: str) -> Admission | None:
+        # Only of runs whose tenant has a quota. A local activity has to end at once.
+        if self._broker is None or not task.quota_tenant or activity.info().is_local:
+            return None
+        return await self._broker.ask(
+            task.quota_tenant, Ask(run_id=run_id, place=task.plan, starts=task.opens)
+        )
+
+    def _without_place(self, task: PlanTask, admission: Admission) -> PlanOutcome:
+        if not admission.refused:
+            return PlanOutcome(quota=admission, version=task.version)
+        what = "runs at work" if admission.kind == "runs" else "starts in a minute"
+        why = f"the tenant {task.quota_tenant} has reached its quota of {admission.limit} {what}"
+        return PlanOutcome(failure=ToolError.new(why, code=QUOTA_EXCEEDED), **self._notes(task))
 
     def _keep(
         self, key: Key, task: PlanTask, outcome: PlanOutcome, messages: list[Message], attempt: int

@@ -7,6 +7,7 @@ Type checkers read this file, and `__init__.py` imports from it. The other publi
 from .authoring.agent import Agent as Agent, AgentTool as AgentTool
 from .authoring.app import App as App
 from .authoring.runnable import progress as progress
+from .authoring.tenants import Tenants as Tenants
 from .authoring.toolset import Toolset as Toolset
 from .client.client import Client as Client
 from .client.run import Run as Run
@@ -28,6 +29,7 @@ from .contracts.plan import (
     Usage as Usage,
 )
 from .contracts.principal import Principal as Principal
+from .contracts.quota import TenantQuota as TenantQuota
 from .contracts.run import Notice as Notice, RunOutput as RunOutput, RunStatus as RunStatus
 from .contracts.run_policy import (
     ApprovalPolicy as ApprovalPolicy,

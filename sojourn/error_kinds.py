@@ -32,6 +32,7 @@ from sojourn.errors import (
     SojournError,
     StaleDigest,
     StorageUnavailable,
+    TenantQuotaExceeded,
     UnknownWait,
 )
 
@@ -123,6 +124,11 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
         429,
         "Send it again, with the same message_id, once a turn or the calls under way have ended.",
     ),
+    TenantQuotaExceeded: ErrorKind(
+        "tenant_quota_exceeded",
+        429,
+        "Send it again after the seconds of Retry-After, once other runs have ended.",
+    ),
     StorageUnavailable: ErrorKind(
         "storage_unavailable", 503, "Send the request again. The log of the service has the reason."
     ),
@@ -165,8 +171,8 @@ def kind_of(error: BaseException) -> ErrorKind | None:
 
 
 def details_of(error: BaseException) -> dict[str, Any]:
-    """Return the run, the wait, its answer, a tool's changes and a cursor."""
-    names = ("run_id", "await_id", "changes", "after")
+    """Return the run, the wait, its answer, a tool's changes, a cursor and a quota."""
+    names = ("run_id", "await_id", "changes", "after", "quota", "limit")
     found = {name: getattr(error, name, None) for name in names}
     if isinstance(error, AlreadyAnswered):
         at = error.at and error.at.isoformat()

@@ -34,6 +34,7 @@ SojournError
     ├── ScheduleNotFound
     ├── RunUnreadable    the run's records cannot be decoded by this client
     ├── SessionBusy      100 messages of a conversation wait for their turn
+    ├── TenantQuotaExceeded  the tenant has no place for another run
     ├── StorageUnavailable   external storage cannot be read or written now
     └── ServerUnavailable
 ```
@@ -84,6 +85,7 @@ __all__ = [
     "SojournError",
     "StaleDigest",
     "StorageUnavailable",
+    "TenantQuotaExceeded",
     "ToolFailed",
     "ToolUnavailable",
     "UnknownWait",
@@ -465,6 +467,25 @@ class SessionBusy(RunError):
     Send the message again once a turn has ended. A run also refuses a large message or answer for which its
     history has no room beside the calls that are under way: send that again once they have ended.
     """
+
+
+class TenantQuotaExceeded(RunError):
+    """The tenant has reached its quota, and the run may not wait for a place.
+
+    The run was not started.
+
+    Args:
+        message: The tenant and its quota.
+        quota: The limit that is reached: `runs` or `starts_per_minute`.
+        limit: That limit.
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, quota: str = "runs", limit: int = 0
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.quota = quota
+        self.limit = limit
 
 
 class ScheduleAlreadyExists(RunError):

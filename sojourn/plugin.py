@@ -13,6 +13,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from sojourn import search_attributes
 from sojourn.authoring.app import App
 from sojourn.converter.data_converter import GuardedDataConverter, data_converter
+from sojourn.errors import DefinitionError
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.serving.hardening.loop_guard import end_quietly
@@ -45,11 +46,16 @@ class SojournPlugin(SimplePlugin):
 
     Args:
         app: The app to serve.
+
+    Raises:
+        DefinitionError: The app has quotas of tenants, which only `sojourn.Worker` keeps.
     """
 
     def __init__(self, app: App) -> None:
         end_quietly()
         lead_to_logging()
+        if app.tenants is not None:
+            raise DefinitionError("quotas of tenants need a sojourn.Worker, which serves their ledgers too")
         definitions = shell(app)
         self._present = PresentRuns()
 

@@ -38,6 +38,7 @@ from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.lost_workers import FirstTime
 from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
 from sojourn.serving.health import WorkerHealth
+from sojourn.serving.quota_broker import PlaceReleases, QuotaBroker, Quotas, ledger_queue
 from sojourn.serving.run_cache import CachedRuns, PresentRuns
 from sojourn.telemetry import missing_interceptors
 
@@ -57,6 +58,9 @@ class Served(Protocol):
 
     @property
     def digest(self) -> str: ...
+
+    @property
+    def tenants(self) -> Quotas | None: ...
 
     def list_agents(self) -> list[str]: ...
 
@@ -108,9 +112,11 @@ _log = structlog.get_logger("sojourn.worker")
 class Shell:
     workflows: Sequence[type]
     activities: Sequence[Any]
+    ledgers: Sequence[type] = ()
+    """The workflow of tenants with quotas, for a task queue of its own."""
 
 
-def shell(app: Served, *, transcripts: Any = None) -> Shell:
+def shell(app: Served, *, transcripts: Any = None, broker: QuotaBroker | None = None) -> Shell:
     """Return the workflow and the activities that a worker registers.
 
     They come from the wheel's `sojourn.service`, or from a source tree.
@@ -127,12 +133,18 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     approvals = importlib.import_module(f"{prefix}activities.approvals")
     archive = importlib.import_module(f"{prefix}activities.transcripts")
     branches = importlib.import_module(f"{prefix}activities.branches")
+    ledger = importlib.import_module(f"{prefix}workflows.tenant_ledger")
     delivery = importlib.import_module(f"{prefix}activities.delivery")
     first_time = FirstTime()
     return Shell(
-        workflows=[agent_run.AgentRun, notices.NoticeDelivery, notices.ScheduledMessageRun],
+        workflows=[
+            agent_run.AgentRun,
+            notices.NoticeDelivery,
+            notices.ScheduledMessageRun,
+            ledger.TenantLedger,
+        ],
         activities=[
-            plan.PlanActivity(app, transcripts, first_time).plan,
+            plan.PlanActivity(app, transcripts, first_time, broker).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             approvals.CheckApprovalActivity(app).check_approval,
             approvals.JudgeApproverActivity(app).judge_approver,
@@ -144,6 +156,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             delivery.SendMessageActivity(app).send_message,
             delivery.yield_once,
         ],
+        ledgers=[ledger.TenantLedger],
     )
 
 
@@ -173,7 +186,9 @@ class Worker:
         lead_to_logging()
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
         look_up_tenants(temporal)
-        definitions = shell(app)
+        scope = app.name or settings.DEFAULT_TASK_QUEUE
+        self._broker = QuotaBroker(temporal, app.tenants, scope) if app.tenants else None
+        definitions = shell(app, broker=self._broker)
         self._app = app
         named = settings.task_queue(task_queue or getattr(client, "task_queue", None))
         self.task_queue = named or app.name or settings.DEFAULT_TASK_QUEUE
@@ -201,6 +216,7 @@ class Worker:
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
                 self._present,
+                *([PlaceReleases(self._broker)] if self._broker else []),
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=Unsandboxed(),
@@ -216,6 +232,14 @@ class Worker:
             max_workflow_task_external_storage_concurrency=_fetch_limit(temporal),
         )
         serve_by_whole_tasks(self._worker)
+        # A queue and pollers of its own: neither a backlog of runs nor the ramp of a deployment delays an admission.
+        self._ledgers = self._broker and temporalio.worker.Worker(
+            temporal,
+            task_queue=ledger_queue(scope),
+            workflows=definitions.ledgers,
+            workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
+            sticky_queue_schedule_to_start_timeout=STICKY,
+        )
 
     def __repr__(self) -> str:
         return f"<Worker task_queue={self.task_queue} of {self._app!r}>"
@@ -283,6 +307,10 @@ class Worker:
             self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watch())
             await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))
+            if self._broker and self._ledgers:
+                self._broker.open()
+                await self._watching.enter_async_context(self._ledgers)
+                self._watching.push_async_callback(self._broker.close)
         except BaseException:
             await self._close()
             raise

@@ -117,6 +117,16 @@ class Clock:
             ):  # else the run is only dropped from a worker's memory: there is no clock
                 self._count(self.active.ended(workflow.now()))
 
+    @contextmanager
+    def idle(self) -> Generator[None]:
+        """Stop counting within `busy`, while the run waits for a place."""
+        self._count(self.active.ended(workflow.now()))
+        try:
+            yield
+        finally:
+            if workflow.in_workflow():
+                self._count(self.active.begun(workflow.now()))
+
     def add(self, spent: timedelta) -> None:
         """Add the time that a child run was active while this run only waited for it."""
         self._count(self.active.added(spent))

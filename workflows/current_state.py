@@ -8,7 +8,7 @@ and the activity returns it. A change up to that version is followed without a m
 A transition is applied at once: nothing is awaited between reading the state and replacing it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from temporalio import workflow
@@ -43,9 +43,23 @@ def tells_doubt(doubts: Mapping[str, Any]) -> bool:
 
 class CurrentState:
     def __init__(self, state: RunState) -> None:
-        self.state = state
+        self._state = state
         self.version = 0
         """The version of the workflow's code that began the execution; 0 until its first plan tells."""
+        self.on_release: Callable[[str, int], object] | None = None
+        """Called with the tenant when the run gives a place up. A worker sets it, in a replay too. It must not change what the run does."""
+        self.called = 0
+        """The last place that a worker said the run has got."""
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    @state.setter
+    def state(self, state: RunState) -> None:
+        before, self._state = self._state, state
+        if before.place and not state.place and self.on_release is not None:
+            self.on_release(state.opening.tenant, before.place)
 
     def follow(self, plan: PlanOutcome | Undecodable) -> None:
         if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:

@@ -87,10 +87,11 @@ class LocalPlans:
     def takes(self, task: PlanTask) -> bool:
         """Check whether a turn is planned locally.
 
-        A run's last turn, and one with large new messages, are not.
+        A run's last turn, and one with large new messages, are not. Nor is one that asks for a place in a quota.
         """
         return (
             self._is_local
+            and not (task.quota_tenant and self._current.state.has_quota)
             and task.finalize is None
             and task.until is None
             and self._bytes < MOST_BYTES

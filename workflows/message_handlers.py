@@ -19,6 +19,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Accepted
 from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.wire_names import (
+    ADMIT,
     BRANCH,
     CHILD_SPENT,
     CLOSE,
@@ -492,6 +493,18 @@ class MessageHandlers(ABC):
         run_id, spent = ("", None) if isinstance(received, Rejection) else read_child_spent(received)
         if spent:
             self.children.record_spent(run_id, spent)
+
+    # Quotas.
+
+    @workflow.signal(name=ADMIT, description="The run has got the place for which it waited.")
+    async def admit(self, *values: Any) -> None:
+        """Ask the ledger again.
+
+        It alone says whether the run has a place, so anyone may send this.
+        """
+        received = self._receive(values)
+        if not isinstance(received, Rejection) and len(received) == 1 and isinstance(received[0], int):
+            self.current.called = received[0]
 
     # Shared by all handlers.
 

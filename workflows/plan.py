@@ -5,6 +5,7 @@ The plan's task holds the new messages, or refers to them if they are large. A w
 """
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, ForkedStep
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_error import ToolError
@@ -25,6 +27,8 @@ from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
 from sojourn.core.run.turns import join_turn, open_turn
+from sojourn.values.frozen import copy_with
+from sojourn.values.timers import QUOTA
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.wire import MAX_INLINE_BYTES
 
@@ -51,6 +55,9 @@ _RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVIT
 
 Three deploys during one activity use up three attempts.
 """
+
+_SHORTEST_RETRY = timedelta(seconds=1)
+"""Shortest wait for a place before the run asks again."""
 
 _PLAN: Any = OrUndecodable(PlanOutcome)
 
@@ -210,7 +217,24 @@ class PlanExecution:
                 self._awaits.room.look(result)
                 self._current.follow(result)
                 self.local.begin(result)
+                if isinstance(result, PlanOutcome) and result.quota and not result.is_made:
+                    await self._wait_for_place(result.quota)
+                    continue
                 return result
+
+    async def _wait_for_place(self, admission: Admission) -> None:
+        # The ledger knows the run by the number of this plan. The run asks again once a worker calls it.
+        self._state = self._state.queued_by(admission)
+        number = self._state.place
+        with self._clock.idle(), contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._current.called == number,
+                timeout=max(admission.retry_after or timedelta(0), _SHORTEST_RETRY),
+                timeout_summary=QUOTA,
+            )
+        self._current.called = 0
+        stop_if_canceled()
+        self._state = self._state.asking_again()
 
     def _take_back(self, before: RunState) -> None:
         # The history does not contain the plan, so no reader could know that it began.
@@ -237,7 +261,9 @@ class PlanExecution:
         first = state.plans == 0
         self.opening_bytes = size if first else self.opening_bytes
         large, is_known = size > MAX_INLINE_BYTES, state.is_policy_known
-        self._state = state.plan_begun(after)
+        asks = not state.place and run.parent is None
+        state = state.plan_begun(after)
+        self._state = copy_with(state, place=state.plans) if asks and run.tenant else state
         return PlanTask(
             agent_id=run.agent_id,
             session_id=run.session_id,
@@ -268,6 +294,7 @@ class PlanExecution:
             also_asked_by=list(state.also_asked_by),
             taint=state.taint,
             forked=None if state.limit else forked,
+            quota_tenant=run.tenant if asks else "",
             **task_fields(state.memory),
         )
 

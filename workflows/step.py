@@ -199,10 +199,16 @@ class StepExecution:
     @contextmanager
     def _waits(self) -> Generator[None]:
         self._waiting += 1
+        self._release_place()
         try:
             yield
         finally:
             self._waiting -= 1
+
+    def _release_place(self) -> None:
+        # While all open calls wait for people, another run of the tenant may work.
+        if self.only_waits:
+            self._current.state = self._current.state.without_place()
 
     def results_so_far(self, plan: PlanOutcome) -> list[ToolResult]:
         """Return a result of every call of the plan.
@@ -254,6 +260,7 @@ class StepExecution:
         run_id = self._run.key_run_id or workflow.info().workflow_id
         result = outcomes.with_edit(result, self._edits.get(call.tool_call_id), run_id)
         self._open -= 1
+        self._release_place()
         self._answers[call.tool_call_id] = result
         self._past.pop(call.tool_call_id, None)
         self._current.state = self._current.state.with_call(call_status(result))

@@ -40,6 +40,7 @@ from sojourn.authoring.runnable import (
     why_left_out,
 )
 from sojourn.authoring.sources import Executor, Interceptor, Services
+from sojourn.authoring.tenants import Tenants, TenantsFile
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.attachment import AttachmentLimits
 from sojourn.contracts.ids import task_queue_fault
@@ -89,6 +90,7 @@ AnyTool = Runnable | ExportedTool[..., Any]
     services=list_of("services", also=lambda value: isinstance(value, Mapping)),
     executors=MAPPING,
     interceptors=list_of("interceptors"),
+    tenants=Kind("Tenants(...)", lambda value: value is None or isinstance(value, Tenants)),
     attachments=Kind("AttachmentLimits(...)", lambda value: isinstance(value, AttachmentLimits)),
     live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
     vault=Kind(
@@ -117,6 +119,7 @@ class App:
         archive: Whether the storage also keeps the events of a long run's earlier executions. The server's retention
             may delete them while the run is still open.
         attachments: Bounds of the files that messages over HTTP may have; 25 MB each by default.
+        tenants: The quotas of tenants; by default those of the file that `SOJOURN_TENANTS` names, else none.
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`; `SOJOURN_LIVE`, which
             `sojourn dev` sets, else within this process. Clients need the same.
@@ -147,6 +150,7 @@ class App:
         storage: "StorageDriver | None" = None,
         archive: bool = False,
         attachments: AttachmentLimits | None = None,
+        tenants: Tenants | None = None,
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
         vault: "Vault | str | None" = None,
@@ -170,6 +174,7 @@ class App:
         self.storage = storage
         self.archive = archive
         self.attachment_limits = attachments or AttachmentLimits()
+        self._tenants: Tenants | TenantsFile | None = tenants
         self.interceptors = [_check_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
@@ -447,6 +452,19 @@ class App:
         from sojourn.vault.sealed import token_vault  # noqa: PLC0415
 
         return token_vault(self._vault or settings.vault(), settings.key_ring())
+
+    @property
+    def tenants(self) -> Tenants | TenantsFile | None:
+        """The quotas of tenants, given or in the file that the settings name.
+
+        Raises:
+            DefinitionError: The file that `SOJOURN_TENANTS` names cannot be read.
+        """
+        from sojourn.connection import settings  # noqa: PLC0415 - importing it loads the Temporal SDK, which a declaration does not need
+
+        if self._tenants is None and (path := settings.tenants()):
+            self._tenants = TenantsFile(path)
+        return self._tenants
 
     async def open(self) -> None:
         """Open the remote toolsets, when a worker starts."""

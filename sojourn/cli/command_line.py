@@ -34,6 +34,7 @@ from sojourn.cli.commands.serve import serve, worker
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.show import show
 from sojourn.cli.commands.steer import cancel, pause, resume, set_aside
+from sojourn.cli.commands.tenant import tenant
 from sojourn.cli.failure import (
     FAILED,
     INTERRUPT,
@@ -54,7 +55,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Talk": (chat, send, withdraw, interrupt, close, sessions),
     "Again and again": (schedule,),
     "Answer": (answer, approve, deny, decide, provide),
-    "Look": (show, list_, cost),
+    "Look": (show, list_, cost, tenant),
     "Steer": (pause, resume, cancel, set_aside, bulk),
     "Try again": (fork, retry),
     "Serve": (dev, worker, serve, server, deployment, keys, keyring, doctor),
@@ -113,6 +114,7 @@ _READING = (
     "result",
     "sessions",
     "show",
+    "tenant",
     "watch",
 )
 """Commands that only read. They make no spans, load no OpenTelemetry, and print nothing about it."""

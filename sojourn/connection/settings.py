@@ -33,6 +33,7 @@ __all__ = [
     "public_url",
     "requires_encryption",
     "task_queue",
+    "tenants",
     "vault",
 ]
 
@@ -144,6 +145,11 @@ def _listening(purpose: str, example: int, text: str | None) -> str | None:
             f"0.0.0.0:{example}"
         )
     return f"{host or '127.0.0.1'}:{port}"
+
+
+def tenants() -> str | None:
+    """Return the file with the quotas of tenants, or None."""
+    return os.environ.get("SOJOURN_TENANTS") or None
 
 
 def live() -> str | None:

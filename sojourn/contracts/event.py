@@ -14,6 +14,7 @@ from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmatio
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_call import ToolRequest
@@ -304,6 +305,32 @@ class RunResumedEvent(_Steered):
     """Messages to the planner that came with the resume; they begin a new user turn."""
 
 
+class RunQueuedEvent(BaseEvent):
+    """The run waits for a place in the quota of its tenant, before its planner plans."""
+
+    type: Literal["run_queued"] = "run_queued"
+    quota: Admission
+    """The limit that is reached, and the position of the run among those that wait."""
+
+    @property
+    def text(self) -> str:
+        """What the run waits for, in words."""
+        return self.quota.text
+
+
+class RunAdmittedEvent(BaseEvent):
+    """The run got the place for which it waited, or a plan shows that it had got it."""
+
+    type: Literal["run_admitted"] = "run_admitted"
+    waited: timedelta
+    """How long it waited."""
+
+    @property
+    def text(self) -> str:
+        """How long the run waited, in words."""
+        return f"has a place after {self.waited.total_seconds():.1f} s"
+
+
 class RunContinuedEvent(BaseEvent):
     """The run goes on in a new execution with the same id, because its history is long; nothing else changes.
 
@@ -575,6 +602,8 @@ Event: TypeAlias = (
     | AwaitAnsweredEvent
     | RunPausedEvent
     | RunResumedEvent
+    | RunQueuedEvent
+    | RunAdmittedEvent
     | RunContinuedEvent
     | MessageReceivedEvent
     | MessageWithdrawnEvent

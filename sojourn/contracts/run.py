@@ -10,6 +10,7 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.principal import Principal, Visibility
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.taint import Taint
@@ -419,6 +420,8 @@ class RunStatus(Record):
     """In a conversation: turns that have ended."""
     queued: int = 0
     """In a conversation: messages that wait for their turn."""
+    quota: Admission | None = None
+    """What of its tenant's quota the run waits for, and at which position; None if it does not wait for a place."""
     answering: str = ""
     """In a conversation: the message that is being answered while approvals are open; empty if there is none."""
     judging: list[str] = []

@@ -15,6 +15,7 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect, ForkedSt
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
 from sojourn.contracts.principal import Principal, Visibility
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.run_policy import ApprovalRule, Caps, Limits, RunPolicy, RunPolicyOverride
@@ -115,6 +116,9 @@ class PlanTask(Record):
     taint: Taint | None = None
     """The text from outside that the run has read; None from an older version, which does not follow it."""
 
+    quota_tenant: str = ""
+    """The tenant in whose quota the run asks for a place; empty if the run has a place, or takes none."""
+
     @property
     def opens(self) -> bool:
         """Whether the plan is the first one of a run, or of a turn of a conversation."""
@@ -184,8 +188,18 @@ class PlanOutcome(Record):
     """Whether the next turn may be planned by a local activity: the agent is local, and its planner was quick."""
     visibility: Visibility = "tenant"
     """In the first plan of a run, or of a turn: who sees the run over HTTP, as the app says."""
+    quota: Admission | None = None
+    """What the ledger of the tenant decided; None if the tenant has no quota, or the run had a place. Unless the run is admitted, the planner made no plan."""
     task: PlanTask | None = None
     """The input of a local plan, which Temporal does not record; without results that the history has."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a plan.
+
+        Otherwise the run waits for a place in its tenant's quota.
+        """
+        return self.quota is None or self.quota.admitted
 
     def recorded(self) -> "PlanOutcome":
         """Return the outcome without what follows from the rest of it."""

@@ -7,10 +7,19 @@ an id. A child run's id begins with that of its parent. A program that starts a 
 import hashlib
 import re
 
-__all__ = ["root_of", "tenant_in", "tenant_part"]
+__all__ = ["ledger_id", "root_of", "tenant_in", "tenant_part"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """A tenant whose name is part of run ids as it is."""
+
+
+_LEDGERS = "_tenant/"
+"""Begins the workflow ids of ledgers. Ids of runs and of child runs begin with a letter or a digit."""
+
+
+def ledger_id(scope: str, tenant: str) -> str:
+    """Return the workflow id of the ledger of an app's tenant."""
+    return f"{_LEDGERS}{scope}/{tenant_part(tenant)}"
 
 
 def tenant_part(tenant: str) -> str:
@@ -34,8 +43,10 @@ def root_of(run_id: str) -> str:
 def tenant_in(run_id: str) -> str | None:
     """Return the tenant's part of a run id.
 
-    Empty for a conversation without a tenant. None if the id does not say.
+    Empty for a conversation without a tenant. None if the id does not say. A ledger's id has one too.
     """
+    if run_id.startswith(_LEDGERS):
+        return run_id.rpartition("/")[2]
     root = root_of(run_id).partition("~")[0]
     before, at, _ = root.partition("@")
     if at:

@@ -7,6 +7,7 @@ from typing import Final
 
 __all__ = [
     "ACTIVITIES",
+    "ADMIT",
     "AGENT_RUN",
     "APPROVAL",
     "ARCHIVE_EVENTS",
@@ -18,6 +19,7 @@ __all__ = [
     "DECIDED",
     "DELIVER_NOTICE",
     "DENIED",
+    "EXCHANGE",
     "EXECUTE_TOOL",
     "FORKED_FROM",
     "INTERRUPT",
@@ -36,6 +38,7 @@ __all__ = [
     "PROVIDE_CONFIRMATION",
     "PROVIDE_TOOL_RESULTS",
     "QUERIES",
+    "QUOTA_USE",
     "READ_BRANCH",
     "REMEMBER",
     "RESUME",
@@ -49,6 +52,7 @@ __all__ = [
     "STOP_ASKING",
     "STORE_TRANSCRIPT",
     "TENANT",
+    "TENANT_LEDGER",
     "TIME_ZONE",
     "TRANSCRIPT",
     "TURN_ENDED",
@@ -67,8 +71,10 @@ NOTICE_DELIVERY: Final = "NoticeDelivery"
 
 SCHEDULED_MESSAGE: Final = "ScheduledMessage"
 """The sending of a schedule's message to a conversation."""
+TENANT_LEDGER: Final = "TenantLedger"
+"""The ledger of a tenant with a quota, on a task queue of its own."""
 
-WORKFLOWS: Final = frozenset({AGENT_RUN, NOTICE_DELIVERY})
+WORKFLOWS: Final = frozenset({AGENT_RUN, NOTICE_DELIVERY, TENANT_LEDGER})
 
 # Activity types.
 
@@ -116,6 +122,10 @@ REMEMBER: Final = "remember"
 """The signal with the id of a message that answered a question of a child run."""
 CHILD_SPENT: Final = "child_spent"
 """The signal with the usage of a child run, sent before it ends as canceled."""
+ADMIT: Final = "admit"
+"""The signal that a run has got the place for which it waited."""
+EXCHANGE: Final = "exchange"
+"""The update of a tenant's ledger."""
 
 MESSAGES: Final = frozenset(
     {
@@ -133,8 +143,13 @@ MESSAGES: Final = frozenset(
         CLOSE,
         REMEMBER,
         CHILD_SPENT,
+        ADMIT,
+        EXCHANGE,
     }
 )
+
+QUOTA_USE: Final = "use"
+"""The query of a tenant's ledger."""
 
 # Queries of a run.
 

@@ -103,6 +103,7 @@ def create_api(
         attachments.downloads,
         own.agents,
         own.caller,
+        own.tenant,
         codec.routes,
         grants.routes,
         grants.callbacks,

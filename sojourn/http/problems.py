@@ -115,6 +115,10 @@ class ProblemDetails(BaseModel):
     """With `already_answered`: who gave it; left out if that is not recorded."""
     answered_at: str | None = None
     """With `already_answered`: when, as an ISO 8601 time; left out if that is not known."""
+    quota: str | None = None
+    """With `tenant_quota_exceeded`: the limit that is reached, `runs` or `starts_per_minute`."""
+    limit: int | None = None
+    """With `tenant_quota_exceeded`: that limit."""
     changes: list[str] | None = None
     """With `approval_void`: the changes of the tool since it was displayed."""
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from sojourn.answers import Asker, WaitView
+from sojourn.contracts.quota import TenantQuota
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.reader import ListedRun
@@ -336,6 +337,32 @@ class Me(_Reply):
     """Whether it may approve and deny calls that name no approvers of their own."""
     may_operate: bool
     """Whether it may pause, cancel and fork runs."""
+
+
+class TenantUse(_Reply):
+    """How much of its quota the caller's tenant uses."""
+
+    model_config = _example(
+        tenant="acme",
+        limited=True,
+        quota={"runs": 50, "starts_per_minute": 120, "max_waiting": 1_000, "when_full": "wait"},
+        runs=50,
+        waiting=4,
+        starts=12,
+    )
+
+    tenant: str
+    """The tenant of the caller."""
+    limited: bool
+    """Whether the tenant has a quota. Otherwise nothing is counted."""
+    quota: TenantQuota
+    """The quota, as the workers declare it."""
+    runs: int
+    """Runs that have a place."""
+    waiting: int
+    """Runs that wait for one."""
+    starts: int
+    """Starts in the last minute."""
 
 
 class ServiceHealth(_Reply):

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,17 +19,27 @@ from sojourn.client.bulk import MOST_FORKS, Retried, retry_once
 from sojourn.client.client import Client
 from sojourn.client.forking import MISSING, ForkReview, fork_id
 from sojourn.client.listing import Selection, describe_run
+from sojourn.client.quotas import quota_fault, read_quota_use
 from sojourn.client.run import Run
 from sojourn.client.sending import not_found, run_ended
 from sojourn.client.session import Session
 from sojourn.client.start import is_start_of, validate_input
+from sojourn.connection.settings import DEFAULT_TASK_QUEUE
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
+from sojourn.contracts.quota import QuotaUse
 from sojourn.contracts.run import ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.errors import ArtifactNotFound, DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
+from sojourn.errors import (
+    ArtifactNotFound,
+    DefinitionError,
+    NoWorker,
+    RunAlreadyExists,
+    RunNotFound,
+    RunUnreadable,
+)
 from sojourn.events.one_run import events_of
 from sojourn.http.backend import Backend
 from sojourn.http.bodies import ForkBody, StartBody
@@ -52,6 +63,12 @@ from sojourn.timeline import WaitEnd
 __all__ = ["SeenDecisions", "Service"]
 
 EVERY_RUN = Selection()
+
+MAX_TENANTS = 1_000
+"""Most tenants whose use of a quota is cached."""
+
+QUOTA_FRESH = 0.5
+"""Seconds for which it is cached."""
 
 MAX_RUNS = 1_000
 """Most runs whose files are cached, since a page loads several of one run."""
@@ -90,14 +107,45 @@ class Service(Backend):
         self.origins: Sequence[str] = ()
         """Origins whose pages may use the service."""
         self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
+        self._quotas: Cache[str, QuotaUse] = Cache(MAX_TENANTS, QUOTA_FRESH)
         self._files: Cache[str, dict[str, AttachmentRecord]] = Cache(MAX_RUNS)
         self.prefix = prefix
         """The prefix of all paths of the service."""
 
     # Starting and forking runs.
 
+    async def quota_use(self, asking: Principal) -> QuotaUse:
+        """Return how much of its quota the principal's tenant uses.
+
+        Raises:
+            NoWorker: No worker answers for it.
+        """
+        quota = self.app.tenants.quota_of(asking.tenant) if self.app.tenants else None
+        if quota is None:
+            return QuotaUse()
+        name = self.app.name or DEFAULT_TASK_QUEUE
+
+        async def read() -> QuotaUse:
+            return await read_quota_use(self.client.temporal, name, asking.tenant, quota)
+
+        return await self._quotas.get(asking.tenant, read)
+
+    async def _check_quota(self, asking: Principal) -> None:
+        # Only runs that could neither begin nor wait are refused here. One that slips through is refused by its worker.
+        quota = self.app.tenants.quota_of(asking.tenant) if self.app.tenants else None
+        if quota is None:
+            return
+        with suppress(NoWorker):
+            if fault := quota_fault(await self.quota_use(asking), asking.tenant):
+                raise fault
+
     async def start(self, asking: Principal, body: StartBody, run_id: str | None) -> Run:
-        """Start a run for the principal, as `Client.start` does."""
+        """Start a run for the principal, as `Client.start` does.
+
+        Raises:
+            TenantQuotaExceeded: Its tenant has no place for the run, which may not wait for one.
+        """
+        await self._check_quota(asking)
         return await self.client.start(
             body.agent_id,
             body.opening,

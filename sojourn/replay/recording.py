@@ -128,7 +128,7 @@ class _Reading:
     def _take_plan(self, record: HistoryRecord, memory: dict[str, Any]) -> None:
         if isinstance(record.value, PlanTask):
             self._given[record.id] = (_knowing(record.value, memory), self._planner_input())
-        elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
+        elif isinstance(record.value, PlanOutcome) and record.value.is_made and not record.value.overtime:
             local = record.value.task
             task, messages = (
                 (_knowing(local, memory), self._planner_input()) if local else self._given[record.of]

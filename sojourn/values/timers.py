@@ -7,6 +7,7 @@ __all__ = [
     "EXPIRES",
     "IDLE",
     "LONGEST",
+    "QUOTA",
     "TIME_BUDGET",
     "WAITS",
     "duration_fault",
@@ -33,6 +34,9 @@ WAITS = "the planner waits"
 
 IDLE = "idle time-out"
 """The timer that fires when a conversation has received no message for long."""
+
+QUOTA = "place in the quota"
+"""The timer after which a run asks again for a place in its tenant's quota."""
 
 ESCALATES = "escalation of "
 """The prefix of the timer after which a wait escalates, before the wait's id."""

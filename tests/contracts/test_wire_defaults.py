@@ -38,6 +38,7 @@ from sojourn import (
     RunPolicy,
     RunPolicyOverride,
     SessionPolicy,
+    TenantQuota,
     ToolResult,
     data_converter,
 )
@@ -227,6 +228,7 @@ def test_the_inputs_are_the_records_that_users_write() -> None:
         RunPolicy,
         RunPolicyOverride,
         SessionPolicy,
+        TenantQuota,
     }
 
 

@@ -15,6 +15,7 @@ PATHS = {
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
     "GET /v1/me",
+    "GET /v1/tenant",
     "GET /v1/grants",
     "POST /v1/grants",
     "POST /v1/grants/{toolset}/{id}/complete",
@@ -177,6 +178,7 @@ async def test_answers_fit_the_document(served, document, whole):
 
     await get("/v1/agents")
     await get("/v1/me")
+    await get("/v1/tenant")
     await get("/v1/grants")
     await post("/v1/grants", {"toolset": "ops.github"})
     await post("/v1/grants/{toolset}/{id}/complete", {}, toolset="ops.github", id="9f2c")

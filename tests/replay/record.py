@@ -43,13 +43,18 @@ from sojourn import (  # noqa: E402
     PlanResult,
     Principal,
     Run,
+    TenantQuota,
+    Tenants,
     Worker,
     data_converter,
 )
 from sojourn.client.start import start_workflow  # noqa: E402
 from sojourn.contracts import RunInput  # noqa: E402
+from sojourn.contracts.quota import Ask, Exchange, PlaceRef  # noqa: E402
+from sojourn.contracts.tenant_ids import ledger_id  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
 from sojourn.server import Server, dev_server  # noqa: E402
+from sojourn.serving.quota_broker import ledger_queue  # noqa: E402
 from sojourn.storage import FolderStorage  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 from sojourn.values.wire import encode_readable  # noqa: E402
@@ -64,6 +69,7 @@ APART = {
     "goes_on",
     "moved",
     "noticed_conversation",
+    "queued",
     "transcript_stored",
 }
 """Scenarios that need a server of their own."""
@@ -92,6 +98,8 @@ async def main(names: list[str]) -> None:
         await record_decided(name)
     if "noticed_conversation" in (names or SCENARIOS):
         await record_noticed()
+    if "queued" in (names or SCENARIOS):
+        await record_queued()
     if "events_archived" in (names or SCENARIOS):
         await record_events_archived()
     while "moved" in (names or SCENARIOS) and not await record_moved():
@@ -286,6 +294,34 @@ async def record_noticed() -> None:
             delivery = next(notice.id for notice in missed)
             await client.temporal.get_workflow_handle(delivery).result()
             await store(client, delivery, name="notice_delivery")
+
+
+async def record_queued() -> None:
+    """Record a run that waits for a place in its tenant's quota, asks in vain, and gets it; and the tenant's ledger."""
+    app = make_app()
+    app._tenants = Tenants(default=TenantQuota(runs=1))
+    async with Server(port=0, ui=False, attach=False) as server:
+        client = await Client.connect(server.address, task_queue=QUEUE)
+        async with Worker(app, client):
+            ledger, handle = ledger_id("sojourn", "acme"), client.temporal.get_workflow_handle("queued")
+            await client.temporal.start_workflow(
+                "TenantLedger", id=ledger, task_queue=ledger_queue("sojourn")
+            )
+            other = Exchange(worker="recorder", quota=TenantQuota(runs=1))
+            held = other.model_copy(update={"asks": [Ask(run_id="other", place=1, starts=True)]})
+            await client.temporal.get_workflow_handle(ledger).execute_update("exchange", held)
+            run = await started(client, "queued", SCENARIOS["queued"])
+            for plans in (1, 2):
+                await reaches(run, "activity_task_completed", plans)
+                await reaches(run, "timer_started", plans)
+                if plans == 2:
+                    freed = other.model_copy(update={"released": [PlaceRef(run_id="other", place=1)]})
+                    await client.temporal.get_workflow_handle(ledger).execute_update("exchange", freed)
+                await handle.signal("admit", 1)
+            await settled(run)
+            await store(client, run.id)
+            await client.temporal.get_workflow_handle(ledger).terminate("recorded")
+            await store(client, ledger, name="tenant_ledger")
 
 
 @contextlib.asynccontextmanager

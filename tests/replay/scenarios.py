@@ -1485,6 +1485,9 @@ SCENARIOS = {
         ],
         policy=RunPolicy(time_budget=timedelta(hours=1)),
     ),
+    "queued": Scenario(
+        [calls(call("add", a=1, b=2)), FINAL], principal=Principal(subject="ann", tenant="acme")
+    ),
     "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
     "gave_up": Scenario(
         [*(calls(call("fail")) for _ in range(3)), FINAL], principal=Principal(subject="kim", roles=["user"])

@@ -14,7 +14,7 @@ from sojourn.timeline import Timeline
 HISTORIES = sorted(
     path
     for path in (Path(__file__).parents[1] / "replay" / "histories").glob("*.json")
-    if path.stem != "notice_delivery"
+    if path.stem not in ("notice_delivery", "tenant_ledger")
 )
 _FOLDED = {}
 

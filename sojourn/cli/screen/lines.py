@@ -26,11 +26,13 @@ from sojourn.contracts.event import (
     PlannerNoteEvent,
     PolicyDecisionEvent,
     RetriesStoppedEvent,
+    RunAdmittedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
     RunContinuedEvent,
     RunFailedEvent,
     RunPausedEvent,
+    RunQueuedEvent,
     RunResumedEvent,
     RunStartedEvent,
     RunTerminatedEvent,
@@ -167,6 +169,10 @@ def _continuation_lines(event: RunContinuedEvent) -> list[Line]:
     return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
 
 
+def _quota_lines(event: RunQueuedEvent | RunAdmittedEvent) -> list[Line]:
+    return [Line(f"· {event.text}", "dim")]
+
+
 def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
     return text_lines(event.limit.message, "yellow", "! ")
 
@@ -288,6 +294,8 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "policy_decision": _policy_decision,
     "await_answered": _answer_lines,
     "run_continued": _continuation_lines,
+    "run_queued": _quota_lines,
+    "run_admitted": _quota_lines,
     "run_paused": _pause_lines,
     "run_resumed": _resume_lines,
     "message_received": _message_lines,

@@ -96,6 +96,8 @@ def note_text(note: Note) -> NoteText:
             return NoteText("fork", title, message_id)
         case events.MessageWithdrawnEvent(message_id=message_id, by=by):
             return NoteText("canceled", "Message withdrawn", message_id, by or "")
+        case events.RunQueuedEvent(text=text) | events.RunAdmittedEvent(text=text):
+            return NoteText("waiting", "Quota", text)
         case events.RunPausedEvent(text=text, by=by):
             return NoteText("paused", "Paused", text or "", by or "")
         case events.RunResumedEvent(text=text, by=by, messages=messages):
@@ -323,6 +325,8 @@ def note_line(note: Note) -> str:
             return _with("paused", text)
         case RunResumedEvent(text=text):
             return _with("resumed", text)
+        case events.RunQueuedEvent(text=text):
+            return text
         case LimitReachedEvent(limit=limit) | RetriesStoppedEvent(limit=limit):
             return limit.message
         case MemoryChangedEvent(patch=patch):

@@ -17,10 +17,12 @@ from sojourn.contracts.event import (
     PlanStartedEvent,
     PolicyDecisionEvent,
     RetriesStoppedEvent,
+    RunAdmittedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
     RunContinuedEvent,
     RunFailedEvent,
+    RunQueuedEvent,
     RunStartedEvent,
     RunStreamEndEvent,
     RunTerminatedEvent,
@@ -35,11 +37,12 @@ from sojourn.contracts.event import (
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus, Spent
 from sojourn.contracts.tasks import ApproverTask, EditTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
-from sojourn.contracts.wire_names import CHILD_SPENT, PLAN, READ_BRANCH
+from sojourn.contracts.wire_names import ADMIT, CHILD_SPENT, PLAN, READ_BRANCH
 from sojourn.core.history.fold_interim import InterimFold
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
@@ -97,6 +100,10 @@ class Fold:
         """Whether the first execution has started: those that continue it bring no state."""
         self._is_moving = False
         """Whether the last plan reached only workers without the run's agent, and is scheduled anew."""
+        self._queued_at: datetime | None = None
+        """Since when the run waits for a place in its tenant's quota, or None."""
+        self._is_called = False
+        """Whether a worker has told the run that it has got the place."""
         self._version = 0
         """The version of the code that began the run; 0 for code that told none."""
         self._sleep: PlanOutcome | None = None
@@ -276,11 +283,10 @@ class Fold:
             self._waits.judging[record.id] = task
         elif isinstance(task, PlanTask) and task.interim_for:
             yield from self._interim.begin(record, task)
-        elif isinstance(task, PlanTask) and self._is_moving:
-            self._is_moving = False
-            self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
-            self._step.begin_work(record.time)
+        elif isinstance(task, PlanTask) and (self._is_moving or self.state.queued):
+            yield from self._plan_again(record)
         elif isinstance(task, PlanTask):
+            self._queued_at = None
             yield from self._step.give_up(record)
             self._end_sleep(record, is_over=False)
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
@@ -309,6 +315,15 @@ class Fold:
                 self._step.set_at_work(call.tool_call_id)
             if known is None:
                 yield self._fold.event(record, ToolStartEvent, call=call)
+
+    def _plan_again(self, record: HistoryRecord) -> Iterator[Event]:
+        # The same plan reaches another worker, or has got a place.
+        self._is_moving = False
+        if self._is_called:
+            yield from self._admit(record)
+        self._fold.state = self.state.asking_again()
+        self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
+        self._step.begin_work(record.time)
 
     def _begin_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The run did the same before this plan.
@@ -397,7 +412,11 @@ class Fold:
             return
         self._step.end_work(record.time)
         value = record.value
-        if isinstance(value, PlanOutcome):
+        if isinstance(value, PlanOutcome) and value.quota and not value.is_made:
+            yield from self._queue(record, value.quota)
+        elif isinstance(value, PlanOutcome):
+            if value.quota:
+                yield from self._admit(record)
             fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
             yield from self._apply_plan(record, unusable_plan(fault) if fault else value)
         elif isinstance(value, Undecodable) and record.name == PLAN:
@@ -407,6 +426,17 @@ class Fold:
             result = unusable_result(opened.call, value.reason) if unread else correct_result(value)
             attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.apply_result(record, opened, attached)
+
+    def _queue(self, record: HistoryRecord, asked: Admission) -> Iterator[Event]:
+        self._fold.state = self.state.queued_by(asked)
+        if self._queued_at is None:
+            self._queued_at = record.time
+            yield self._fold.event(record, RunQueuedEvent, quota=asked)
+
+    def _admit(self, record: HistoryRecord) -> Iterator[Event]:
+        since, self._queued_at, self._is_called = self._queued_at, None, False
+        if since is not None:
+            yield self._fold.event(record, RunAdmittedEvent, waited=record.time - since)
 
     def _read_local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.local.pop(record.key, None)
@@ -580,6 +610,7 @@ class Fold:
     # Records of messages from outside.
 
     def _read_message(self, record: HistoryRecord) -> Iterator[Event]:
+        self._is_called |= record.name == ADMIT
         if record.name != CHILD_SPENT:
             yield from self._waits.read_message(record)
             return

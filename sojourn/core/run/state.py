@@ -15,6 +15,7 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.quota import Admission
 from sojourn.contracts.run import CallStatus, NoticeKind, RunInput, RunOutput, Spent
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
 from sojourn.contracts.taint import Taint
@@ -225,6 +226,15 @@ class RunState:
     """The claim of the last part of the archive."""
     began: datetime | None = None
     """When the run began, if it has continued as new."""
+    place: int = 0
+    """The number of the plan with which the run asked its tenant's ledger for a place; 0 if it has none, or has given it up.
+
+    Only the run itself knows it, and no reader of its history.
+    """
+    has_quota: bool = False
+    """Whether its tenant had a quota when the run last asked."""
+    queued: Admission | None = None
+    """What of the tenant's quota the run waits for, or None."""
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
@@ -388,6 +398,18 @@ class RunState:
             partial="",
         )
 
+    def queued_by(self, admission: Admission) -> "RunState":
+        """Wait for a place in the quota of the tenant, with a plan that has begun."""
+        return copy_with(self, queued=admission, has_quota=True)
+
+    def asking_again(self) -> "RunState":
+        """Have the same plan made, now that there may be a place."""
+        return copy_with(self, queued=None)
+
+    def without_place(self) -> "RunState":
+        """Give the place up, since the run ends or only waits."""
+        return copy_with(self, place=0, queued=None) if self.place or self.queued else self
+
     def plan_canceled(self, details: Sequence[Any]) -> "RunState":
         """Keep the text that a canceled plan had streamed.
 
@@ -422,6 +444,8 @@ class RunState:
             state = copy_with(state, opening=state.opening.model_copy(update={"visibility": plan.visibility}))
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
             state = copy_with(state, active=copy_with(state.active, budget=state.policy.time_budget))
+        if plan.quota:
+            state = copy_with(state, has_quota=True)
         totals = copy_with(state.totals, usage=add_usage(state.totals.usage, plan.usage))
         return copy_with(state.with_notes(*plan.notes), totals=totals)
 
@@ -564,7 +588,7 @@ class RunState:
 
     def waiting(self) -> "RunState":
         """Begin a sleep, or a wait for the answer to a planner's question."""
-        return copy_with(self, phase="waiting")
+        return copy_with(self.without_place(), phase="waiting")
 
     def answered(self, plan: PlanOutcome, answer: Answer | None) -> "RunState":
         """Apply the answer to a planner's question, or its expiry.
@@ -702,11 +726,12 @@ class RunState:
 
     def ended(self) -> "RunState":
         """Return the state of a run that is over: no wait is open."""
-        return copy_with(self, phase="", paused=None, waits=copy_with(self.waits, open={}))
+        state = self.without_place()
+        return copy_with(state, phase="", paused=None, waits=copy_with(self.waits, open={}))
 
     def finished(self) -> "RunState":
         """Return the state of a run that has its answer."""
-        return copy_with(self, phase="", new=())
+        return copy_with(self.without_place(), phase="", new=())
 
 
 def call_status(result: ToolResult) -> CallStatus:

@@ -48,6 +48,7 @@ def status_of(state: RunState, run_id: str, now: datetime, judging: Sequence[str
         conversation=state.opening.conversation,
         turns=state.turns,
         queued=len(state.inbox.waiting),
+        quota=state.queued,
         answering=answering(state.interim),
         judging=list(judging),
         notes=list(state.notes),

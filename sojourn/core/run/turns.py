@@ -292,7 +292,7 @@ def end_turn(run: RunState, failure: ToolError | None = None) -> RunState:
     The planner of the next turn learns why this one failed. If the turn was interrupted, it also
     gets the messages that no planner has seen, and the text that was streamed.
     """
-    run = join_interim(run)
+    run = join_interim(run).without_place()
     told = () if failure is None else (failure_notice(failure),)
     unseen = None
     if run.interrupted is not None:

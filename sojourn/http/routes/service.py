@@ -4,12 +4,12 @@ from fastapi import APIRouter, Request, Response
 
 from sojourn import __version__
 from sojourn.authoring.app import App
-from sojourn.http.replies import Agents, AgentSummary, Me, ServiceHealth, WholeAgent
+from sojourn.http.replies import Agents, AgentSummary, Me, ServiceHealth, TenantUse, WholeAgent
 from sojourn.http.routes.parameters import AgentId, KnownQueryRoute, Serving, json_of, problems
 from sojourn.http.security.principals import Asking, has_role, require
 from sojourn.http.service import Service
 
-__all__ = ["agents", "caller", "routes"]
+__all__ = ["agents", "caller", "routes", "tenant"]
 
 PATIENCE = 2.0
 """Timeout of a health check of the Temporal server, in seconds."""
@@ -19,6 +19,7 @@ FRESH = 0.5
 
 agents = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=KnownQueryRoute)
 caller = APIRouter(prefix="/v1/me", tags=["service"], route_class=KnownQueryRoute)
+tenant = APIRouter(prefix="/v1/tenant", tags=["service"], route_class=KnownQueryRoute)
 routes = APIRouter(tags=["service"])
 
 
@@ -73,6 +74,17 @@ async def me(asking: Asking) -> Response:
             may_operate=has_role(asking, "operator"),
         )
     )
+
+
+@tenant.get(
+    "", response_model=TenantUse, responses=problems(), summary="Look how much of its quota a tenant uses"
+)
+async def tenant_use(asking: Asking, service: Serving) -> Response:
+    """Return the quota of the caller's own tenant, and how much of it is used now."""
+    require(asking, "operator")
+    use = await service.quota_use(asking)
+    counts = use.model_dump(exclude={"quota"})
+    return json_of(TenantUse(tenant=asking.tenant, limited=use.quota.is_limited, quota=use.quota, **counts))
 
 
 @routes.get(
