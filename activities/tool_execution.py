@@ -26,7 +26,7 @@ from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import safe_exceptions
-from sojourn.contracts.attachment import AttachmentLimits, offering_attachments
+from sojourn.contracts.attachment import AttachmentLimits, AttachmentRecord, offering_attachments
 from sojourn.contracts.dispatch import REPEATED, TIMEOUT_MARGIN
 from sojourn.contracts.memory import read_only
 from sojourn.contracts.tasks import ToolTask
@@ -40,7 +40,7 @@ from sojourn.core.payload.masking import mask_fault, mask_result, split_issues
 from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.core.payload.unknown_outcome import changes_nothing, mark_unknown, may_repeat
 from sojourn.core.run import retry
-from sojourn.core.run.taint import UNREAD_CODES
+from sojourn.core.run.taint import UNREAD_CODES, taint_reason
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.values import describe_error, hide
@@ -216,12 +216,24 @@ class ToolExecution:
             result = await store_files(result, self._stored, self._info.workflow_id or "")
         if not result.ok or result.input_required:
             return result
-        return with_files_attached(result, [*files.made.values()])
+        made = [*files.made.values()]
+        if result.taint is not None:  # the call had stored them before it said so
+            made = [file if file.tainted else await self._marked(file) for file in made]
+        return with_files_attached(result, made)
+
+    async def _marked(self, file: AttachmentRecord) -> AttachmentRecord:
+        try:
+            return await self._stored.taint(file)
+        except Exception as error:  # noqa: BLE001 - the tool has run, and the run's record has the mark all the same
+            run_id = self._info.workflow_id
+            _log.warning("file_not_marked", run_id=run_id, file=file.id, raised=describe_error(error))
+            return file.model_copy(update={"tainted": True})
 
     @property
     def _stored(self) -> Attachments:
         limits = AttachmentLimits(max_bytes=self._app.attachment_limits.max_bytes)
-        return Attachments(activity.client(), storage_of(self._app), limits)
+        tainted = self._task.tainted or bool(taint_reason(self._spec))
+        return Attachments(activity.client(), storage_of(self._app), limits, tainted=tainted)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
         if not self._spec.memory:
@@ -371,4 +383,5 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         idempotency_key=idempotency_key(call, run_id=run_id, key_run_id=task.key_run_id, effect=task.effect),
         approval=task.approval,
         input=task.input,
+        tainted=task.tainted,
     )

@@ -108,6 +108,8 @@ class _Manifest:
     size: int
     sha256: str
     chunks: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    tainted: bool = False
+    """As that of `AttachmentRecord`, where no client can strip it."""
 
     def record(self, claim: dict[str, str]) -> AttachmentRecord:
         return AttachmentRecord(
@@ -117,6 +119,7 @@ class _Manifest:
             size=self.size,
             sha256=self.sha256,
             claim=claim,
+            tainted=self.tainted,
         )
 
 
@@ -157,11 +160,18 @@ class Attachments:
         client: The Temporal client, whose codec encrypts the files.
         storage: The external storage, or None.
         limits: Bounds of what `store` accepts.
+        tainted: Whether the files that it stores may hold text from outside.
     """
 
     def __init__(
-        self, client: Client, storage: StorageDriver | None, limits: AttachmentLimits | None = None
+        self,
+        client: Client,
+        storage: StorageDriver | None,
+        limits: AttachmentLimits | None = None,
+        *,
+        tainted: bool = False,
     ) -> None:
+        self._tainted = tainted
         self._client = client
         self._storage = storage
         self.limits = limits or AttachmentLimits()
@@ -197,8 +207,11 @@ class Attachments:
         media_type: str = "",
         principal: Principal | None = None,
         run_id: str = "",
+        tainted: bool = False,
     ) -> Upload:
         """Store a file as it arrives, for a run or as an upload.
+
+        A copy of a tainted file is tainted too.
 
         Raises:
             InvalidInput: The file is too large, its type is not accepted, or there is no storage.
@@ -234,6 +247,7 @@ class Attachments:
                 size=size,
                 sha256=digest.hexdigest(),
                 chunks=claims,
+                tainted=tainted or self._tainted,
             )
             return await self._stored(driver, manifest)
 
@@ -296,6 +310,12 @@ class Attachments:
             bound = replace(manifest, run_id=run_id)
             stored = await self._stored(driver, bound)
         return bound.record(stored.claim)
+
+    async def taint(self, attachment: AttachmentRecord) -> AttachmentRecord:
+        """Mark a file that a call has just stored as one with text from outside."""
+        async with held_open(self._driver) as driver:
+            marked = replace(await self._manifest(driver, attachment.claim), tainted=True)
+            return (await self._stored(driver, marked)).as_record()
 
     async def read(
         self, attachment: AttachmentRecord, runs: Collection[str], origins: Origins | None = None

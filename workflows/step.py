@@ -532,6 +532,7 @@ class StepExecution:
             effect=dispatch.effect,
             key_run_id=run.key_run_id,
             attachments=dispatch.attachments,
+            tainted=self._current.state.is_tainted,
             **(task_fields(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 

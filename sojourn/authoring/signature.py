@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from sojourn.authoring.shape import Shape, as_payload, odd_field, odd_type
 from sojourn.contracts.memory import WithMemory
+from sojourn.contracts.taint import FromOutside
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.core.schema.validate import Validator
@@ -93,16 +94,26 @@ def _is_meta(annotation: Any) -> bool:
     return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
 
 
+_WRAPPERS = (WithArtifacts, WithMemory, FromOutside)
+
+
 def _value_type(annotation: Any) -> Any:
-    """Return the type inside `WithArtifacts`, `WithMemory` and `| ToolResult`."""
+    """Return the type inside the wrappers of a result, and inside `| ToolResult`."""
     if typing.get_origin(annotation) in (typing.Union, UnionType):
-        rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
+        parts = [part for part in typing.get_args(annotation) if part is not ToolResult]
+        rest = tuple(dict.fromkeys(map(_without_mark, parts)))
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple
-    if annotation in (ToolResult, WithArtifacts, WithMemory):
+    if annotation in (ToolResult, *_WRAPPERS):
         return Any
-    if typing.get_origin(annotation) in (WithArtifacts, WithMemory):
+    if typing.get_origin(annotation) in _WRAPPERS:
         return _value_type(typing.get_args(annotation)[0])
     return annotation
+
+
+def _without_mark(annotation: Any) -> Any:
+    """Return the type inside `FromOutside`, which one of several return values may be."""
+    is_marked = typing.get_origin(annotation) is FromOutside
+    return typing.get_args(annotation)[0] if is_marked else annotation
 
 
 def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sojourn.authoring.shape import Shape, Transform
 from sojourn.authoring.signature import Signature
 from sojourn.authoring.tool import MalformedResultError, Parts, Tool
 from sojourn.contracts.memory import WithMemory
+from sojourn.contracts.taint import FromOutside
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
@@ -321,6 +322,9 @@ class _BoundMethod(BoundTool):
         if isinstance(value, ToolResult):
             return value
         try:
+            if isinstance(value, FromOutside):
+                read = cast("FromOutside[Any]", value)
+                return FromOutside(self._convert(read.result), read.source)
             if isinstance(value, WithMemory):
                 kept = cast("WithMemory[Any]", value)
                 return WithMemory(self._convert(kept.result), kept.patch)

@@ -17,6 +17,7 @@ from sojourn.authoring.shape import Shape
 from sojourn.authoring.signature import Injected
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.memory import WithMemory
+from sojourn.contracts.taint import FromOutside
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import Artifact, ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
@@ -216,6 +217,10 @@ class Tool(Generic[P, R_co, A_co]):
         name = kind if isinstance(kind, str) else kind.name
         return Artifact(kind=name, data=self.artifact_shape(kind).encode(data))
 
+    @overload
+    def result_of(self: "Tool[..., Coroutine[Any, Any, FromOutside[T]]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., FromOutside[T]]", result: ToolResult) -> T: ...
     @overload
     def result_of(
         self: "Tool[..., Coroutine[Any, Any, WithMemory[WithArtifacts[T]]]]", result: ToolResult

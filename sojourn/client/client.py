@@ -43,16 +43,24 @@ from sojourn.client.schedule import (
     template_of,
 )
 from sojourn.client.session import Session
-from sojourn.client.start import RUN_ID_RULE, as_messages, generate_id, start_workflow, validate_input
+from sojourn.client.start import (
+    RUN_ID_RULE,
+    as_messages,
+    generate_id,
+    start_workflow,
+    taint_of,
+    validate_input,
+)
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translate_error
-from sojourn.contracts.attachment import AttachmentLimits
+from sojourn.contracts.attachment import Attachment, AttachmentLimits
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.contracts.taint import Taint
 from sojourn.errors import (
     InvalidInput,
     NotApprover,
@@ -162,6 +170,7 @@ class Client(Access):
         attach: bool = False,
         wait_for_worker: bool = False,
         attachments: Sequence[Attachable] = (),
+        taint: RunOutput | Taint | None = None,
     ) -> "Run":
         """Start a run of an agent.
 
@@ -182,6 +191,8 @@ class Client(Access):
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
             attachments: Files to send with the last message: paths, or what `Client.attach` has stored.
+            taint: The output of a run whose text is in the messages, or its `taint`. If that run had read text from outside, this one begins
+                as if it had read the same.
 
         Raises:
             InvalidInput: An argument breaks its rule; or the client names no task queue, and workers of several serve the agent.
@@ -200,6 +211,7 @@ class Client(Access):
             policy=policy,
             principal=principal,
             visibility=visibility,
+            taint=taint_of(taint),
         )
         try:
             queue = self.task_queue or await queue_of(
@@ -342,6 +354,7 @@ class Client(Access):
         attach: bool = False,
         wait_for_worker: bool = False,
         attachments: Sequence[Attachable] = (),
+        taint: RunOutput | Taint | None = None,
     ) -> RunOutput:
         """Start a run and wait for its answer.
 
@@ -359,22 +372,33 @@ class Client(Access):
             attach=attach,
             wait_for_worker=wait_for_worker,
             attachments=attachments,
+            taint=taint,
         )
         return await run.result()
 
     async def attach(
-        self, path: Path | str, *, media_type: str = "", principal: Principal | None = None
+        self, path: Path | str | Attachment, *, media_type: str = "", principal: Principal | None = None
     ) -> Upload:
         """Store a file, to send it with messages of the same principal later.
 
         Args:
-            path: The file.
-            media_type: Its MIME type; by default the one that its name suggests.
+            path: The file; or a file of a run, as `run.attachments()` returns it, which is copied. A copy of a file that may hold text
+                from outside may hold it too.
+            media_type: Its MIME type; by default the one that its name suggests, or that of the run's file.
             principal: The principal that will send it.
 
         Raises:
             InvalidInput: The file cannot be read or is too large, or there is no external storage.
         """
+        if isinstance(path, Attachment):
+            file: Attachment = path
+            return await self.attachments.store(
+                file.chunks(),
+                name=file.name,
+                media_type=media_type or file.media_type,
+                principal=principal,
+                tainted=file.record.tainted,
+            )
         return await self.attachments.store_path(Path(path), media_type=media_type, principal=principal)
 
     async def opening_of(

@@ -23,7 +23,8 @@ from sojourn.client.conversation_id import tenant_prefix
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.run import RunInput
+from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.codec import UnreadableError, admit_run, forget_run
 from sojourn.core.run.continuation import Continuation
@@ -40,6 +41,7 @@ __all__ = [
     "is_start_of",
     "messages_at_start",
     "start_workflow",
+    "taint_of",
     "validate_input",
 ]
 
@@ -71,6 +73,16 @@ def generate_id(agent_id: str, tenant: str = "") -> str:
     It has the tenant, the last part of the agent's id, and a random part.
     """
     return f"{tenant_prefix(tenant)}{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+
+
+def taint_of(earlier: RunOutput | Taint | None) -> Taint | None:
+    """Return the text from outside with which a run begins.
+
+    All of it counts: what a person lifted in the earlier run is a decision about that run.
+    """
+    if isinstance(earlier, RunOutput):
+        earlier = earlier.taint and earlier.taint.found_in(earlier.run_id)
+    return earlier and Taint().joining(earlier, None)
 
 
 def validate_input(run_id: str, **fields: Any) -> RunInput:

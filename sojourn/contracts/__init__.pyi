@@ -18,6 +18,7 @@ from .run import (
 from .run import (
     ScheduleStatus as ScheduleStatus,
 )
+from .taint import FromOutside as FromOutside
 from .tool_call import Approval as Approval
 from .tool_call import ArgumentReading as ArgumentReading
 from .tool_call import ToolInput as ToolInput

@@ -78,6 +78,8 @@ class AttachmentRecord(Record):
     """SHA-256 of the content, in hexadecimal."""
     claim: dict[str, str] = {}
     """The reference into external storage, bound to one run; empty for readers over HTTP."""
+    tainted: bool = False
+    """Whether it may hold text from outside: a tool that reads such text made it, or a run that had read some."""
 
 
 class AttachmentLimits(Declaration):

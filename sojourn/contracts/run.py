@@ -221,7 +221,9 @@ class RunInput(Record):
     also_asked_by: list[Principal] = []
     """In a child run: who has asked for its parent's turn beside `principal`, without roles."""
     taint: Taint | None = None
-    """The text from outside that had been read before the run began, which its messages may hold: in a child run, by its parent."""
+    """The text from outside that had been read before the run began, which its messages may hold: in a child run, by its parent; else by
+    the run whose output the program passed on that started this one.
+    """
     visible_to: list[str] = []
     """In a child run of the visibility `subject`: the marks of those who may see its parent."""
     time_zone: str | None = None

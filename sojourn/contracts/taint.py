@@ -5,32 +5,57 @@ from, and an approval shows it. Nothing in a result, a listing or an argument ev
 """
 
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from pydantic import NonNegativeInt
 
 from sojourn.contracts.record import Record
 
-__all__ = ["MAX_FIRST", "MAX_NEWEST", "Taint", "TaintSource"]
+__all__ = ["MAX_FIRST", "MAX_NEWEST", "MAX_SOURCE", "FromOutside", "Taint", "TaintSource"]
 
 MAX_FIRST, MAX_NEWEST = 3, 5
 """How many sources a run names: the first ones, and the newest."""
 
+MAX_SOURCE = 200
+"""Most characters of a source in words."""
+
+R = TypeVar("R")
+
+
+class FromOutside(Generic[R]):
+    """A result with text from outside, of a tool that does not always read such text.
+
+    A tool that always does is declared with `open_world=True`. Files that the call attaches have the mark too.
+
+    Args:
+        result: The result, for the planner; also a `WithArtifacts` or a `WithMemory`.
+        source: Where the text came from, in words, such as `mail from ana@example.org`; approvers read it.
+    """
+
+    __slots__ = ("result", "source")
+
+    def __init__(self, result: R, /, source: str = "") -> None:
+        self.result = result
+        self.source = source
+
 
 class TaintSource(Record):
-    """A call whose result may hold text from outside."""
+    """A call whose result, or a message whose file, may hold text from outside."""
 
     number: int = 0
     """The source's number in the run, from 1."""
     tool: str
-    """The tool's id."""
+    """The tool's id; empty for a file of a message."""
     tool_call_id: str
-    """The call."""
+    """The call; empty for a file of a message."""
     run_id: str = ""
     """The child run that read the text, or the run in which a run began; empty for the run's own call."""
     reason: str
-    """`open_world`: the tool is declared so. `untrusted_server`: the tool of an MCP server that is not trusted. An open set."""
+    """`open_world`: the tool is declared so. `untrusted_server`: the tool of an MCP server that is not trusted. `outside`: the tool
+    said so of this result. `attachment`: a file of a message, which a tool made of such text. An open set.
+    """
     source: str = ""
-    """Where the text came from, in words, if the tool said so."""
+    """Where the text came from, in words, if the tool said so; or the name of the file."""
     at: datetime | None = None
     """When the call was answered."""
 

@@ -263,6 +263,8 @@ class ToolTask(Record):
     """Who approved the call."""
     attachments: list[AttachmentRecord] = []
     """For a tool that takes attachments: those that it may read."""
+    tainted: bool = False
+    """Whether the run has read text from outside that counts."""
     rules: list[ApprovalRule] = []
     """For a displayed call: the rules of the run's policy, for a further request."""
 

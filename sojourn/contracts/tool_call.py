@@ -273,6 +273,8 @@ class ToolCallMeta(Record):
     """Who approved the call, or None if it needed no approval."""
     input: ToolInput | None = None
     """A person's answers, if the call asked for input (`ToolResult.input_required`) and continues with them."""
+    tainted: bool = False
+    """Whether the run had read text from outside when the call began, so that the tool can be stricter."""
 
     known_attachments: list[Any] | None = Field(default=None, repr=False)
     """The files of the conversation, for a tool that takes attachments; read them as `attachments`."""

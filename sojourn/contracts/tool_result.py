@@ -161,7 +161,9 @@ class ToolResult(Record):
     memory: dict[str, Any] = {}
     """The change of the run's memory, a JSON Merge Patch; not in the transcript."""
     taint: Taint | None = None
-    """The text from outside in the result, beyond what the tool's declaration says: what a child run has read. It only ever adds."""
+    """The text from outside in the result, beyond what the tool's declaration says: what a child run has read, or what the tool
+    said of this result (`FromOutside`). It only ever adds.
+    """
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
     confirm: AwaitConfirmation | None = None

@@ -19,7 +19,7 @@ from sojourn import (
     WithArtifacts,
 )
 from sojourn.authoring import ArtifactKind, Transform
-from sojourn.contracts import WithMemory
+from sojourn.contracts import FromOutside, WithMemory
 
 
 class Query(BaseModel):
@@ -59,6 +59,16 @@ async def remembered(site: str) -> WithMemory[Answer]:
 @tools.tool
 def remembered_and_charted(site: str) -> WithMemory[WithArtifacts[int]]:
     return WithMemory(WithArtifacts(1, chart=[1]), {"site": site})
+
+
+@tools.tool
+async def forwarded(site: str) -> FromOutside[Answer]:
+    return FromOutside(Answer(count=1), f"mail from {site}")
+
+
+@tools.tool
+def forwarded_plainly(site: str) -> FromOutside[int]:
+    return FromOutside(1, f"mail from {site}")
 
 
 @tools.tool(title="With meta", read_only=True)
@@ -156,6 +166,8 @@ def test_calls_and_results_are_typed() -> None:
         assert_type(charted.result_of(result), Answer)
         assert_type(remembered.result_of(result), Answer)
         assert_type(remembered_and_charted.result_of(result), int)
+        assert_type(forwarded.result_of(result), Answer)
+        assert_type(forwarded_plainly.result_of(result), int)
         assert_type(hidden.result_of(result), Answer)
         assert_type(hidden_model.result_of(result), Answer)
         assert_type(converted.result_of(result), int)

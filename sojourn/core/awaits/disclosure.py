@@ -273,6 +273,8 @@ def describe_taint(taint: Taint) -> str:
 
 
 def _describe_source(source: TaintSource) -> str:
+    if not source.tool:
+        return f"the file {visible(source.source)}"
     where = [f"call {visible(source.tool_call_id)}"]
     where += [f"run {visible(source.run_id)}"] if source.run_id else []
     where += [visible(source.source)] if source.source else []

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sojourn.contracts.memory import WithMemory
+from sojourn.contracts.taint import MAX_SOURCE, FromOutside, Taint, TaintSource
 from sojourn.contracts.tool_call import ArgumentReading, InputRequired, ToolRequest
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult, WithArtifacts
@@ -24,6 +25,7 @@ from sojourn.core.payload.reading import read_payload, read_text, wrapper_issues
 from sojourn.core.schema.validate import Validator, stray_issues
 from sojourn.values.json_value import Schema, expand, is_object
 from sojourn.values.text import clip, echo
+from sojourn.values.visible import inert
 from sojourn.values.wire import encode_readable
 
 __all__ = [
@@ -280,9 +282,23 @@ def build_result(
             raise ValueError(fault)
         bounds = _bounds(spec, result)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        return malformed_result(spec, call, describe_misfit(error))
+        return malformed_result(spec, call, describe_misfit(error)).model_copy(
+            update={"taint": _taint_of(value, call)}
+        )
     of_call = {"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds}
-    return result.model_copy(update={**of_call, "confirm": None})
+    return result.model_copy(update={**of_call, "taint": _taint_of(value, call), "confirm": None})
+
+
+def _taint_of(value: Any, call: ToolRequest) -> Taint | None:
+    """Return what a tool says of text from outside in its return value."""
+    if isinstance(value, FromOutside):
+        source = clip(inert(clip(str(cast("FromOutside[Any]", value).source), MAX_SOURCE)), MAX_SOURCE)
+        return Taint().adding(
+            TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason="outside", source=source)
+        )
+    if isinstance(value, WithMemory):
+        return _taint_of(cast("WithMemory[Any]", value).result, call)
+    return value.taint if isinstance(value, ToolResult) else None
 
 
 def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
@@ -296,6 +312,8 @@ def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
 
 
 def _encode(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) -> ToolResult:
+    if isinstance(value, FromOutside):
+        return _encode(cast("FromOutside[Any]", value).result, encode, encoders)
     if isinstance(value, WithMemory):
         kept = cast("WithMemory[Any]", value)
         return _encode(kept.result, encode, encoders).model_copy(update={"memory": kept.patch})

@@ -253,6 +253,11 @@ class RunState:
     # Read.
 
     @property
+    def is_tainted(self) -> bool:
+        """Whether the run has read text from outside that counts."""
+        return self.taint is not None and self.taint.is_active
+
+    @property
     def acts_for(self) -> Principal | None:
         """The principal for whom the run acts now: the sender of the turn's message.
 

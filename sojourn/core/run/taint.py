@@ -16,12 +16,14 @@ from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.values.visible import inert
 
 __all__ = [
     "UNREAD_CODES",
     "result_taint",
     "taint_after",
     "taint_at_start",
+    "taint_by_files",
     "taint_counts",
     "taint_of",
     "taint_reason",
@@ -47,9 +49,13 @@ def taint_reason(spec: ToolSpec) -> str:
 
 
 def taint_at_start(opening: RunInput) -> Taint:
-    """Return the taint with which a run begins: in a child run, that of its parent."""
+    """Return the taint with which a run begins: in a child run, that of its parent.
+
+    Files of its messages may have such text too.
+    """
     before, parent = opening.taint or Taint(), opening.parent
-    return before.found_in(parent.parent_run_id) if parent else before
+    before = before.found_in(parent.parent_run_id) if parent else before
+    return taint_by_files(before, opening.messages)
 
 
 def taint_after(
@@ -63,21 +69,36 @@ def taint_after(
     if taint is None:
         return None
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        if result.taint and not (dispatch.closed and _is_bare(result)):
-            taint = taint.joining(result.taint, now)
-        if reason := result_taint(dispatch, result):
-            taint = taint.adding(
-                TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason=reason, at=now)
-            )
+        if not (reason := result_taint(dispatch, result)):
+            continue
+        source = TaintSource(tool=call.name, tool_call_id=call.tool_call_id, reason=reason, at=now)
+        own = result.taint  # it names the source better than the tool's declaration
+        taint = taint.joining(own, now) if own and own.count else taint.adding(source)
+    return taint
+
+
+def taint_by_files(taint: Taint, messages: Iterable[Message]) -> Taint:
+    """Return the taint of a run that gets messages of people.
+
+    A file counts that a tool made of text from outside. What people write, and the files that they upload, do not.
+    """
+    for file in (file for message in messages for file in message.attachments if file.tainted):
+        taint = taint.adding(
+            TaintSource(tool="", tool_call_id="", reason="attachment", source=inert(file.name))
+        )
     return taint
 
 
 def result_taint(dispatch: Dispatch, result: ToolResult) -> str:
     """Return why the result of a call may hold text from outside, or an empty text."""
+    if dispatch.closed and _is_bare(result):
+        return ""
+    if result.taint and result.taint.count:
+        return result.taint.sources[-1].reason if result.taint.sources else "outside"
     # A program outside writes the error of its result, with its code.
     code = result.error.code if result.error else None
     is_unread = code in UNREAD_CODES and result.telemetry is None and dispatch.kind != "external"
-    return "" if is_unread or (dispatch.closed and _is_bare(result)) else dispatch.taints
+    return "" if is_unread else dispatch.taints
 
 
 def _is_bare(result: ToolResult) -> bool:
@@ -93,9 +114,13 @@ def taint_of(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Tain
     """
     taint = Taint()
     for message in messages:
+        if message.role != "tool":
+            taint = taint_by_files(taint, [message])
         for result in message.tool_results:
             spec = specs.get(result.name)
-            if spec is not None and (reason := taint_reason(spec)):
+            if result.taint and result.taint.count:
+                taint = taint.joining(result.taint, None)
+            elif spec is not None and (reason := taint_reason(spec)):
                 taint = taint.adding(
                     TaintSource(tool=result.name, tool_call_id=result.tool_call_id, reason=reason)
                 )

@@ -12,6 +12,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
+from sojourn.contracts.taint import Taint
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.confirmation import Decided
@@ -32,6 +33,7 @@ from sojourn.core.run.run_input import (
 )
 from sojourn.core.run.set_aside import failure_notice
 from sojourn.core.run.state import INTERRUPTED, RunState
+from sojourn.core.run.taint import taint_by_files
 from sojourn.core.run.totals import (
     ActiveTime,
     RunTotals,
@@ -85,6 +87,7 @@ def open_turn(run: RunState, message_ids: Sequence[str] = ()) -> RunState:
         askers=_with_senders(run.askers, opening),
         opened_after=len(run.new),
         new=(*run.new, *(sent.message for sent in opening)),
+        taint=_taint_by(run, opening),
         turn=turn,
         opening_turn=turn,
         waits=copy_with(run.waits, turn=turn),
@@ -116,7 +119,12 @@ def join_turn(
     new = (*run.new, *(sent.message for sent in steers))
     sender = acting_principal(run.sender, *(sent.principal for sent in steers))
     askers, taken = _with_senders(run.askers, steers), (*run.taken, *ids)
-    return copy_with(run, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
+    taint = _taint_by(run, steers)
+    return copy_with(run, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new, taint=taint), ids
+
+
+def _taint_by(run: RunState, sent: Sequence[SentMessage]) -> Taint | None:
+    return run.taint and taint_by_files(run.taint, [each.message for each in sent])
 
 
 def _may_join(run: RunState, sent: SentMessage) -> bool:
@@ -190,9 +198,8 @@ def begin_interim(run: RunState, message_id: str) -> RunState:
     """
     inbox, found = run.inbox.taking([message_id])
     interim = (*run.interim, *(InterimAnswer(sent) for sent in found))
-    return copy_with(
-        run, inbox=inbox, interim=interim, taken=(*run.taken, *(sent.message_id for sent in found))
-    )
+    taken = (*run.taken, *(sent.message_id for sent in found))
+    return copy_with(run, inbox=inbox, interim=interim, taken=taken, taint=_taint_by(run, found))
 
 
 def apply_interim(run: RunState, plan: PlanOutcome) -> RunState:

@@ -141,7 +141,9 @@ async def _with_file(service: Service, asking: Principal, part: Part, run_id: st
                 return part.model_copy(update={"url": None, "attachment": own})
     else:
         raise InvalidInput("a file of the message has no data: send its data, or its address")
-    upload = await stored.store(chunks, name=file.name, media_type=file.media_type, principal=asking)
+    upload = await stored.store(
+        chunks, name=file.name, media_type=file.media_type, principal=asking, tainted=file.tainted
+    )
     return part.model_copy(update={"url": None, "attachment": upload.as_record()})
 
 

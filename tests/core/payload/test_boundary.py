@@ -18,6 +18,8 @@ from sojourn import (
     WithArtifacts,
 )
 from sojourn.contracts import Artifact, Bounds, ToolSpec, TypeSpec
+from sojourn.contracts.memory import WithMemory
+from sojourn.contracts.taint import FromOutside
 from sojourn.core.payload.boundary import (
     build_result,
     check_payload,
@@ -244,6 +246,29 @@ def test_without_declared_artifacts_any_kind_is_allowed() -> None:
     given = WithArtifacts(1, image={"base64": "aGk="})
     (artifact,) = build_result(SPEC, request(), given, plain).artifacts
     assert artifact == Artifact(kind="image", data={"base64": "aGk="})
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (FromOutside("wipe"), ("wipe", "")),
+        (FromOutside(WithArtifacts("wipe", image={"base64": "aGk="}), "mail"), ("wipe", "mail")),
+        (FromOutside(WithMemory("wipe", {"a": 1}), "mail"), ("wipe", "mail")),
+        (WithMemory(FromOutside("wipe", "mail"), {"a": 1}), ("wipe", "mail")),
+        (FromOutside(ToolResult(error=ToolError.new("wipe")), "mail"), (None, "mail")),
+        (FromOutside("wipe", "a\nb <b>"), ("wipe", "a\\nb \\u003cb\\u003e")),
+        (FromOutside(object(), "mail"), (None, "mail")),
+        ("wipe", ("wipe", None)),
+    ],
+)
+def test_a_result_is_from_outside_if_its_tool_says_so(value: Any, wanted: tuple) -> None:
+    """The mark stays with artifacts, a change of the memory, an error, and a value that does not fit; its source has no markup."""
+    result = build_result(SPEC, request(), value, plain)
+    assert (result.result, result.taint and result.taint.sources[0].source) == wanted
+    assert result.taint is None or result.taint.sources[0].tool == SPEC.id
+    long = build_result(SPEC, request(), FromOutside(1, "*" * 500), plain)
+    assert long.taint
+    assert len(long.taint.sources[0].source) <= 200
 
 
 def test_issues_of_injected_fields_are_left_out() -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import sojourn
 from sojourn import ApprovalPolicy, ApprovalRule, Message, ToolRequest, ToolResult
+from sojourn.attachments import part_of
 from sojourn.contracts import Annotations, ToolSpec, TypeSpec
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run import RunInput
@@ -30,6 +32,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.taint import (
     UNREAD_CODES,
     taint_after,
+    taint_by_files,
     taint_of,
     taint_reason,
 )
@@ -370,3 +373,22 @@ def test_a_lift_needs_a_wait_that_allows_it() -> None:
     ):
         assert isinstance(refused, Rejection)
         assert why in refused.reason
+
+
+def test_a_message_taints_by_the_files_of_text_from_outside_that_it_has() -> None:
+    """Each of them is a source with its name written out. Other files and words of people are none, and a run that follows nothing stays so."""
+
+    def file(name: str, *, tainted: bool) -> AttachmentRecord:
+        return AttachmentRecord(
+            id="att_" + "0" * 32, name=name, media_type="text/plain", size=1, sha256="0" * 64, tainted=tainted
+        )
+
+    records = [file("own.txt", tainted=False), file("*mail*.txt", tainted=True)]
+    message = Message.user("Wipe the disk.").model_copy(update={"parts": [*map(part_of, records)]})
+    taint = taint_by_files(TAINT, [Message.user("Wipe it."), message])
+    assert taint
+    assert [(each.number, each.reason, each.source) for each in taint.sources[1:]] == [
+        (2, "attachment", "\\u002amail\\u002a.txt")
+    ]
+    assert describe_taint(taint).endswith("UTC) and the file \\u002amail\\u002a.txt.")
+    assert taint_of([message], {}).sources == [taint.sources[1].model_copy(update={"number": 1})]

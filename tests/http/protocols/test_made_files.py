@@ -19,7 +19,7 @@ tools = Toolset("post.makers")
 CONTENT = b"\x89PNG\r\n\x1a\n" + bytes(200_000)
 
 
-@tools.tool(read_only=True)
+@tools.tool(read_only=True, open_world=True)
 async def draw(meta: ToolCallMeta) -> Attachment:
     """Draw a chart."""
     return await meta.attach("chart 1.png", "image/png", CONTENT)
@@ -61,6 +61,23 @@ async def test_the_api_names_and_serves_a_made_file(post):
     assert await post.load(f"/v1/runs/{post.run_id}/attachments/{file['id']}") == CONTENT
     whole = await post.http.get(f"/v1/runs/{post.run_id}/artifacts/{artifact['ref'].partition('#')[2]}")
     assert whole.json()["attachment"] == file
+
+
+async def test_a_copy_of_a_file_with_text_from_outside_has_the_mark_too(post):
+    """A page that sends the file's address to another chat gives that one a file with its mark, whatever the page says of it."""
+    answer = (await post.ask("message")).json()
+    (artifact,) = answer["output"]["artifacts"]
+    file = artifact["attachment"]
+    assert file["tainted"] is True
+    url = f"/v1/runs/{post.run_id}/attachments/{file['id']}"
+    part = {"type": "file", "mediaType": file["media_type"], "filename": file["name"], "url": url}
+    chat = uuid.uuid4().hex
+    sent = {"id": "m-1", "role": "user", "parts": [part]}
+    body = {"id": chat, "messages": [sent], "trigger": "submit-message"}
+    copied = await post.http.post("/vercel/post.clerk", json=body)
+    assert copied.status_code == 200, copied.text
+    status = (await post.http.get(f"/v1/runs/{conversation_id('post.clerk', chat, 'a')}")).json()
+    assert status["taint"]["sources"][0]["source"] == file["name"]
 
 
 async def test_a_chat_of_the_ai_sdk_gets_a_file_part(post):
