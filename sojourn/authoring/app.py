@@ -451,7 +451,12 @@ class App:
         from sojourn.connection import settings  # noqa: PLC0415 - as above
         from sojourn.vault.sealed import token_vault  # noqa: PLC0415
 
-        return token_vault(self._vault or settings.vault(), settings.key_ring())
+        return token_vault(self._vault or settings.vault(), settings.vault_key_ring())
+
+    @property
+    def opened_vault(self) -> "TokenVault | None":
+        """The vault if this process has used it."""
+        return self.__dict__.get("vault")
 
     @property
     def tenants(self) -> Tenants | TenantsFile | None:
@@ -470,7 +475,7 @@ class App:
         """Open the remote toolsets, when a worker starts."""
         _ = self.live  # raises here when the setting is invalid
         for toolset in self._toolsets.values():
-            if isinstance(toolset, VaultUser):
+            if isinstance(toolset, VaultUser) and toolset.keeps_tokens:
                 toolset.use_vault(self.vault)
         await asyncio.gather(
             *(toolset.open() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
@@ -492,7 +497,7 @@ class App:
 
     async def close(self) -> None:
         """Close the remote toolsets, the live transport and the vault."""
-        vault = self.__dict__.get("vault")  # not made for this
+        vault = self.opened_vault
         await asyncio.gather(
             *((vault.close(),) if vault else ()),
             self.live.close(),

@@ -148,7 +148,10 @@ class OwnedToolset(Protocol):
 
 @runtime_checkable
 class VaultUser(Protocol):
-    """A toolset that keeps tokens."""
+    """A toolset that may keep tokens."""
+
+    @property
+    def keeps_tokens(self) -> bool: ...
 
     def use_vault(self, vault: "TokenVault | None") -> None:
         """Keep tokens in a vault from now on, or within the process."""

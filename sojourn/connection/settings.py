@@ -35,6 +35,7 @@ __all__ = [
     "task_queue",
     "tenants",
     "vault",
+    "vault_key_ring",
 ]
 
 DEFAULT_TASK_QUEUE = "sojourn"
@@ -170,6 +171,11 @@ def key_ring() -> str | None:
 def vault() -> str | None:
     """Return the vault of tokens, such as `folder:/PATH`, or None."""
     return os.environ.get("SOJOURN_VAULT") or None
+
+
+def vault_key_ring() -> str | None:
+    """Return the key ring of the vault, which is by default that of payloads."""
+    return os.environ.get("SOJOURN_VAULT_KEYRING") or key_ring()
 
 
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

@@ -21,6 +21,7 @@ from sojourn.console.routes import (
     bulk,
     conversation,
     decisions,
+    grants,
     health,
     home,
     inbox,
@@ -56,6 +57,7 @@ ROUTES: Sequence[ModuleType] = (
     start,
     agents,
     health,
+    grants,
 )
 """Modules with pages behind the security middleware.
 

@@ -76,6 +76,7 @@ def create_api(
     """Return the HTTP service, as `sojourn.asgi.create_app` does, with these pages."""
     service = Service(app, client, temporal_ui, prefix)
     service.origins = tuple(security.origins) if security else ()
+    service.has_pages = pages is not None
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:

@@ -95,6 +95,8 @@ class Backend:
     async def close(self) -> None:
         await self.end_streams()
         self._feeds = None
+        if (vault := self.app.opened_vault) is not None:
+            await vault.close()
         if self._given is None and self._client is not None:
             client, self._client = self._client, None
             await client.close()

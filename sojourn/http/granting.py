@@ -6,6 +6,7 @@ person who opens it signs in for no run.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -23,19 +24,34 @@ from sojourn.http.service import Service
 from sojourn.network.client import is_local_url
 
 if TYPE_CHECKING:
-    from sojourn.oauth.grants import Grants, PendingSignIn
+    from sojourn.oauth.grants import Begun, Grants, PendingSignIn
 
 __all__ = [
     "CALLBACK",
-    "answer_wait",
-    "callback_address",
+    "WantedSignIn",
+    "begin_sign_in",
     "check_return",
+    "complete_sign_in",
     "find_sign_in",
     "grants_at",
     "return_address",
 ]
 
 CALLBACK = "/oauth/callback"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSignIn:
+    """A sign-in for a wait of a run, or for none."""
+
+    toolset: str
+    run_id: str = ""
+    await_id: str = ""
+    call_id: str = ""
+    """In place of the wait: the call that waits."""
+
+    def is_for(self, view: WaitView) -> bool:
+        return view.tool_call_id == self.call_id if self.call_id else view.await_id == self.await_id
 
 
 @asynccontextmanager
@@ -85,8 +101,59 @@ _REFUSALS = {
 _OTHER = (502, "Look at the declaration of the toolset, and at the metadata of its server.")
 
 
+async def begin_sign_in(
+    service: Service, request: Request, asking: Principal, wanted: WantedSignIn, return_to: str = ""
+) -> "Begun | None":
+    """Begin a sign-in, or return None if there is a good grant already.
+
+    Then a run that waits for it goes on.
+
+    Raises:
+        AwaitClosed: The run waits for no such sign-in now.
+        Problem: Another principal has to sign in, or no sign-in can begin.
+    """
+    from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
+
+    audit.bind(sign_in=wanted.toolset)
+    async with grants_at(service, wanted.toolset) as grants:
+        challenge, await_id = None, ""
+        if wanted.run_id:
+            view, needed = await find_sign_in(service, asking, wanted)
+            await_id = view.await_id
+            challenge = Challenge(
+                scope=" ".join(needed.scopes) or None, resource_metadata=needed.resource_metadata
+            )
+            grant = await grants.find(asking)
+            if grant is not None and set(needed.scopes) <= set(grant.scope.split()):
+                await answer_wait(service, asking, wanted.run_id, await_id)
+                return None
+        return await grants.begin(
+            asking,
+            callback_address(request, service.prefix, wanted.toolset),
+            challenge=challenge,
+            run_id=wanted.run_id,
+            await_id=await_id,
+            return_to=return_to,
+        )
+
+
+async def complete_sign_in(
+    service: Service, asking: Principal, toolset: str, id: str
+) -> tuple["PendingSignIn", bool]:
+    """Complete a sign-in, and return it, and whether a run goes on.
+
+    Raises:
+        Problem: It is over, another principal's, or refused by the issuer.
+    """
+    audit.bind(sign_in=toolset)
+    async with grants_at(service, toolset) as grants:
+        done = await grants.complete(id, asking)
+    audit.bind(granted=toolset)
+    return done, bool(done.run_id) and await answer_wait(service, asking, done.run_id, done.await_id)
+
+
 async def find_sign_in(
-    service: Service, asking: Principal, toolset: str, run_id: str, await_id: str
+    service: Service, asking: Principal, wanted: WantedSignIn
 ) -> tuple[WaitView, SignInRequest]:
     """Return the wait of a run that a principal can sign in for.
 
@@ -94,16 +161,17 @@ async def find_sign_in(
         AwaitClosed: The run waits for no such sign-in now.
         Problem: Another principal has to sign in.
     """
+    run_id, await_id = wanted.run_id, wanted.await_id
     status = await (await service.run(asking, run_id)).status()
     for view in open_waits(status):
         needed = view.sign_in
-        if needed and needed.toolset == toolset and view.await_id == await_id and view.run_id == run_id:
+        if needed and needed.toolset == wanted.toolset and view.run_id == run_id and wanted.is_for(view):
             if (needed.principal.subject, needed.principal.tenant) != (asking.subject, asking.tenant):
                 status_code, then = _REFUSALS["not_your_grant"]
                 why = "the call acts for another principal, who has to sign in"
                 raise Problem(status_code, "not_your_grant", why, then=then, run_id=run_id, await_id=await_id)
             return view, needed
-    raise AwaitClosed(f"the run {run_id} does not wait for a sign-in {await_id!r} at {toolset}")
+    raise AwaitClosed(f"the run {run_id} does not wait for this sign-in at {wanted.toolset}")
 
 
 async def answer_wait(service: Service, asking: Principal, run_id: str, await_id: str) -> bool:

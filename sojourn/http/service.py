@@ -106,6 +106,8 @@ class Service(Backend):
         self.prefix = prefix
         self.origins: Sequence[str] = ()
         """Origins whose pages may use the service."""
+        self.has_pages = False
+        """Whether the console is there."""
         self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
         self._quotas: Cache[str, QuotaUse] = Cache(MAX_TENANTS, QUOTA_FRESH)
         self._files: Cache[str, dict[str, AttachmentRecord]] = Cache(MAX_RUNS)

@@ -74,12 +74,12 @@ class OwnLists:
 class ConnectTool(McpTool):
     """The sign-in as a tool, for models that do not see the others yet."""
 
-    def __init__(self, toolset_id: str, title: str, terms: Terms, connection: ServerConnection) -> None:
-        spec = connect_spec(toolset_id, title, terms)
-        super().__init__(spec, "connect", terms, connection)
-        self.lists: OwnLists | None = None
+    def __init__(
+        self, toolset_id: str, title: str, terms: Terms, connection: ServerConnection, lists: OwnLists
+    ) -> None:
+        super().__init__(connect_spec(toolset_id, title, terms), "connect", terms, connection)
+        self._lists = lists
 
     async def _send(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:  # noqa: ARG002
-        assert self.lists is not None
-        tools = await self.lists.tools(meta)
+        tools = await self._lists.tools(meta)
         return ToolResult(result={"tools": [str(tool.id) for tool in tools.values()][:_MAX_NAMES]})

@@ -7,12 +7,15 @@ listed for it, in a session of its own: a server may list other tools for others
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
+from sojourn.connection import settings
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import (
     InputForm,
     InputRequired,
     SignInRequest,
+    ToolCallMeta,
     ToolInput,
     ToolRequest,
 )
@@ -46,6 +49,13 @@ def asked_before(tool_input: ToolInput | None) -> tuple[ToolInput | None, str | 
     return (ToolInput.model_validate(own) if own else None), str(answer.get("action"))
 
 
+def _page(toolset: str, run_id: str, call_id: str) -> str:
+    """Return the console's page for a sign-in, if it has a public address."""
+    base = settings.public_url()
+    query = urlencode({"run_id": run_id, "call": call_id})
+    return f"{base}/grants/{quote(toolset)}?{query}" if base else ""
+
+
 def refused_sign_in(call: ToolRequest, action: str) -> ToolResult | None:
     """Return the result of a call whose principal has not signed in, or None."""
     if action == "accept":
@@ -59,9 +69,15 @@ def refused_sign_in(call: ToolRequest, action: str) -> ToolResult | None:
 
 
 def sign_in_required(
-    needed: SignInRequired, server: "SignInServer", principal: Principal, own: ToolInput | None
+    call: ToolRequest,
+    needed: SignInRequired,
+    server: "SignInServer",
+    meta: ToolCallMeta,
+    own: ToolInput | None,
 ) -> ToolResult:
-    """Return the result of a call that waits for a sign-in."""
+    """Return the result of a call that waits for a sign-in of its principal."""
+    principal = meta.principal
+    assert principal is not None
     title = plain(server.title or server.host, 100)
     request = SignInRequest(
         toolset=server.toolset,
@@ -72,11 +88,13 @@ def sign_in_required(
         resource_metadata=needed.resource_metadata
         if needed.resource_metadata and len(needed.resource_metadata) <= _MAX_URL
         else None,
+        url=_page(server.toolset, meta.run_id, call.tool_call_id),
     )
     at = f" ({server.host})" if server.host != title else ""
+    link = f": {request.url}" if request.url else "."
     form = InputForm(
         key=_KEY,
-        message=clean_text(f"Sign in to {title}{at} as {plain(principal.subject, 200)}.", 500),
+        message=clean_text(f"Sign in to {title}{at} as {plain(principal.subject, 200)}{link}", 2_000),
         form={"type": "object", "properties": {}},
         sign_in=request,
     )

@@ -141,7 +141,7 @@ class McpTool:
             credentials = getattr(self._connection.transport, "credentials", None)
             if meta.principal is None or not isinstance(credentials, GrantedTokens):
                 return boundary.refusal(call, hints.unavailable(call.name, str(needed)))
-            return sign_in_required(needed, credentials.server, meta.principal, own)
+            return sign_in_required(call, needed, credentials.server, meta, own)
 
     async def _send(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:
         """Send a call, or the responses to the input that it asked for.

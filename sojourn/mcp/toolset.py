@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, get_args
@@ -213,6 +214,11 @@ class McpToolset:
         if self._vault is not None:
             self.use_vault(self._vault)
 
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether the transport gets tokens, or other headers by caller."""
+        return getattr(self._connection.transport, "credentials", None) is not None
+
     def use_vault(self, vault: "TokenVault | None") -> None:
         """Keep the tokens of the transport in a vault, or within the process.
 
@@ -231,11 +237,11 @@ class McpToolset:
         If the server lists them only to people who have signed in, they are those of the principal for whom an activity acts, and
         `connect`, which is alone before that.
         """
-        if self._catalogue.is_known or (signs_in := self._sign_in) is None:
+        if self._catalogue.is_known or self._sign_in is None:
             return self._catalogue.tools
         acting = ACTING_FOR.get()
         known = self._lists.known(acting) if acting else None
-        return {"connect": self._connect(signs_in), **(known or {})}
+        return {"connect": self._connect_tool, **(known or {})}
 
     @property
     def _sign_in(self) -> GrantedTokens | None:
@@ -247,11 +253,10 @@ class McpToolset:
         """The server at which principals sign in, or None."""
         return self._sign_in and self._sign_in.declared.server(self.id, self._sign_in.url)
 
-    def _connect(self, signs_in: GrantedTokens) -> ConnectTool:
-        title = signs_in.declared.title or self.id
-        tool = ConnectTool(self.id, title, self._terms, self._connection)
-        tool.lists = self._lists
-        return tool
+    @functools.cached_property
+    def _connect_tool(self) -> ConnectTool:
+        title = (self._sign_in.declared.title if self._sign_in else "") or self.id
+        return ConnectTool(self.id, title, self._terms, self._connection, self._lists)
 
     @property
     def why_hidden(self) -> str | None:

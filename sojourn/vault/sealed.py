@@ -137,7 +137,7 @@ def token_vault(setting: Vault | str | None, key_ring: str | None) -> TokenVault
         return None
     if key_ring is None:
         raise DefinitionError(
-            "a vault is encrypted, and there is no key ring; run `sojourn keyring create`, and set SOJOURN_KEYRING"
+            "a vault is encrypted, and there is no key ring; run `sojourn keyring create`, and set SOJOURN_KEYRING, or SOJOURN_VAULT_KEYRING"
         )
     from sojourn.crypto.key_ring import load_ring  # noqa: PLC0415 - needs cryptography
 

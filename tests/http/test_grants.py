@@ -1,10 +1,12 @@
 """Sign-in at an MCP server: a run waits for its principal, and nobody else can give or use what it grants."""
 
 import contextlib
+import html
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx2
 import pytest
@@ -213,3 +215,35 @@ async def test_a_grant_is_renewed_and_revoked(world, status_when) -> None:
         assert (await ana.delete("/v1/grants/ops.cart")).status_code == 204
         assert (await ana.get("/v1/grants")).json()["grants"][0]["granted_at"] is None
     assert not any(made.server.refreshable.values())
+
+
+async def test_the_page_of_a_link_takes_a_person_through_the_sign_in(world, status_when, monkeypatch) -> None:
+    """The wait's link leads to a page that says where and what for; its button to the issuer, and that back to a run that goes on."""
+    monkeypatch.setenv("SOJOURN_PUBLIC_URL", "https://agents.example.com")
+    made = await world("connect")
+    run = await made.client.start("test.agent", "go", principal=ANA)
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    link = wait.sign_in.url
+    assert link.startswith("https://agents.example.com/grants/ops.cart?")
+    assert wait.question.endswith(f"as ana: {link}")
+    page = link.removeprefix("https://agents.example.com")
+    form = dict(parse_qsl(urlsplit(page).query))
+    monkeypatch.delenv("SOJOURN_PUBLIC_URL")  # the service answers at its own address from here on
+    async with made.person("ana") as ana, made.person("ben") as ben:
+        assert (await ben.get(page)).status_code == 403
+        assert "act as <bdi>ana</bdi>" in (await ana.get(page)).text
+        headers = {"origin": made.url}
+        begun = await ana.post("/grants/ops.cart", data=form, headers=headers)
+        (address,) = re.findall(r'rel="noreferrer" href="([^"]+)"', begun.text)
+        sent = await made.follow(html.unescape(address), "ana")
+        assert sent.status_code == 303, sent.text
+        done = sent.headers["location"]
+        assert done.startswith("/grants/ops.cart/done?id=")
+        assert (await ben.get(done)).status_code == 403
+        assert "The run goes on." in (await ana.get(done)).text
+        assert (await ana.get(done)).status_code == 410
+        await run.result()
+        assert "signed in 2" in (await ana.get("/grants")).text
+        assert "not signed in" in (await ben.get("/grants")).text
+        assert (await ana.post("/grants/ops.cart/revoke", headers=headers)).status_code == 303
+        assert "not signed in" in (await ana.get("/grants")).text

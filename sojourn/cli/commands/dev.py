@@ -122,8 +122,28 @@ def dev(
             return await _until_ended(asyncio.create_task(serving), server)
 
     # Fails before a server starts; with reload, an error inside the module can still be corrected.
+    _use_vault()
     check_target(target) if reload else load_app(target)
     return asyncio.run(main())
+
+
+def _use_vault() -> None:
+    """Keep OAuth tokens beside the database, unless a vault is set."""
+    from sojourn.connection import settings
+    from sojourn.private import private_folder
+
+    if settings.vault() or importlib.util.find_spec("cryptography") is None:
+        return
+    from sojourn.crypto.ring_file import add_key, new_key
+
+    folder = Path(DATABASE).absolute().parent
+    os.environ["SOJOURN_VAULT"] = f"folder:{folder / 'vault'}"
+    if settings.vault_key_ring() is None:
+        ring = folder / "vault-keyring.json"
+        if not ring.exists():
+            private_folder(folder)
+            add_key(ring, new_key(""), rotate=False)
+        os.environ["SOJOURN_VAULT_KEYRING"] = str(ring)
 
 
 @asynccontextmanager

@@ -50,6 +50,8 @@ def _words_commands(wait: WaitView) -> list[str]:
     fields = " ".join(f"--field {shell_word(f'{path}=VALUE')}" for path in paths or wait.missing_fields)
     answer = fields or "'YOUR ANSWER'"
     decline = [f"answer {_target(wait)} --decline --why WHY"] if wait.may_be_declined else []
+    if wait.sign_in:  # its link is in the question
+        return decline
     return [f"answer {_target(wait)} {answer}", *decline]
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
@@ -9,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.http.bodies import JsonBody
 from sojourn.http.granting import (
-    answer_wait,
-    callback_address,
+    WantedSignIn,
+    begin_sign_in,
     check_return,
-    find_sign_in,
+    complete_sign_in,
     grants_at,
     return_address,
 )
@@ -117,31 +118,13 @@ async def begin(body: GrantBody, asking: Asking, service: Serving, request: Requ
     Send the principal's browser to `authorization_url`. The issuer sends it back to this service, which sends it to `return_to`. Then
     complete the sign-in as the same principal.
     """
-    from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
-
     require(asking, "user")
-    audit.bind(sign_in=body.toolset)
     if body.return_to:
         check_return(service, body.return_to)
-    async with grants_at(service, body.toolset) as grants:
-        challenge = None
-        if body.run_id:
-            _, needed = await find_sign_in(service, asking, body.toolset, body.run_id, body.await_id)
-            challenge = Challenge(
-                scope=" ".join(needed.scopes) or None, resource_metadata=needed.resource_metadata
-            )
-            grant = await grants.find(asking)
-            if grant is not None and set(needed.scopes) <= set(grant.scope.split()):
-                await answer_wait(service, asking, body.run_id, body.await_id)
-                return json_of(SignInView(status="granted"))
-        begun = await grants.begin(
-            asking,
-            callback_address(request, service.prefix, body.toolset),
-            challenge=challenge,
-            run_id=body.run_id,
-            await_id=body.await_id,
-            return_to=body.return_to,
-        )
+    wanted = WantedSignIn(body.toolset, body.run_id, body.await_id)
+    begun = await begin_sign_in(service, request, asking, wanted, body.return_to)
+    if begun is None:
+        return json_of(SignInView(status="granted"))
     return json_of(
         SignInView(
             status="begun",
@@ -161,11 +144,7 @@ async def begin(body: GrantBody, asking: Asking, service: Serving, request: Requ
 async def complete(toolset: ToolsetId, id: SignInId, asking: Asking, service: Serving) -> Response:
     """Complete a sign-in after the issuer has sent the browser back. The run that waits for it goes on."""
     require(asking, "user")
-    audit.bind(sign_in=toolset)
-    async with grants_at(service, toolset) as grants:
-        done = await grants.complete(id, asking)
-    audit.bind(granted=toolset)
-    answered = bool(done.run_id) and await answer_wait(service, asking, done.run_id, done.await_id)
+    done, answered = await complete_sign_in(service, asking, toolset, id)
     return json_of(
         CompletedView(toolset=toolset, run_id=done.run_id, await_id=done.await_id, answered=answered)
     )
@@ -207,6 +186,7 @@ async def revoke(toolset: ToolsetId, asking: Asking, service: Serving) -> Respon
 async def callback(
     toolset: ToolsetId,
     service: Serving,
+    request: Request,
     state: Annotated[str, Query(max_length=1_000)] = "",
     code: Annotated[str, Query(max_length=4_000)] = "",
     iss: Annotated[str | None, Query(max_length=2_000)] = None,
@@ -217,4 +197,8 @@ async def callback(
         pending = await grants.take_code(state, code=code, iss=iss, error=error)
     if pending.return_to:
         return RedirectResponse(return_address(pending), status_code=303)
+    if service.has_pages:
+        base = request.scope.get("root_path", "") + service.prefix
+        query = urlencode({"id": pending.id})
+        return RedirectResponse(f"{base}/grants/{quote(toolset)}/done?{query}", status_code=303)
     return PlainTextResponse("Go back to where you began to sign in, and complete it there.")

@@ -9,6 +9,11 @@ FORM = "application/x-www-form-urlencoded"
 
 OF_NO_TENANT = {
     "GET /agents/{agent_id}",
+    "GET /grants",  # without a sign-in; `tests/http/test_grants.py` has those of tenants
+    "GET /grants/{toolset}",
+    "POST /grants/{toolset}",
+    "GET /grants/{toolset}/done",
+    "POST /grants/{toolset}/revoke",
     "GET /sign-in",
     "GET /start",
     "GET /static/{name}",
