@@ -13,9 +13,19 @@ everything = mcp.McpToolset("ops.everything", transport=mcp.Stdio("npx", "-y", "
 ```
 """
 
-from sojourn.mcp.auth import ClientCredentials, SignIn
+from sojourn.mcp.auth import ClientCredentials, IdentityAssertion, SignIn
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.toolset import McpToolset
 from sojourn.mcp.transports import Http, Sse, Stdio, Transport
 
-__all__ = ["ClientCredentials", "Http", "McpTool", "McpToolset", "SignIn", "Sse", "Stdio", "Transport"]
+__all__ = [
+    "ClientCredentials",
+    "Http",
+    "IdentityAssertion",
+    "McpTool",
+    "McpToolset",
+    "SignIn",
+    "Sse",
+    "Stdio",
+    "Transport",
+]

@@ -9,16 +9,16 @@ import asyncio
 import hashlib
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import structlog
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
-from sojourn.authoring.options import TEXT, TEXTS, Kind, declares
-from sojourn.contracts.principal import Principal
+from sojourn.authoring.options import TEXT, TEXTS, Kind, declares, is_async
+from sojourn.contracts.principal import Principal, mark_of
 from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp.caller import Caller, Credentials
 from sojourn.mcp.errors import UNAUTHORIZED, ServerUnusable, SignInRequired
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from sojourn.oauth.grants import Grant, Grants, SignInServer
     from sojourn.vault.sealed import TokenVault
 
-__all__ = ["Auth", "ClientCredentials", "GrantedTokens", "SignIn"]
+__all__ = ["Auth", "ClientCredentials", "GrantedTokens", "IdentityAssertion", "SignIn"]
 
 _log = structlog.get_logger("sojourn.mcp")
 _SECRET = Kind("a text", TEXT.fits, is_secret=True)
+_ASSERTION_SECONDS = 30.0
+_REFUSAL_SECONDS = 5
+_CACHE_SECONDS = 60
+_CACHED = 1_024
 
 
 @declares(
@@ -61,6 +65,8 @@ class ClientCredentials:
         DefinitionError: The issuer is no web address, or there are both a secret and a key, or neither.
     """
 
+    differs_by_caller = False
+
     def __init__(
         self,
         client_id: str,
@@ -88,9 +94,19 @@ class ClientCredentials:
 
     def credentials(self, url: str) -> Credentials:
         """Return what gets the tokens for a server."""
-        return _ClientTokens(self, url)
+        return _IssuedTokens(self, url)
 
-    async def request(self, url: str, challenge: "Challenge | None") -> "Token | None":
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tells its tokens apart from those of another client."""
+        return (self.client_id, *self.scopes)
+
+    async def request(
+        self,
+        url: str,
+        challenge: "Challenge | None",
+        principal: Principal | None,  # noqa: ARG002 - all share the token
+    ) -> "Token | None":
         """Return a new token for a server.
 
         Without a challenge this is None if the server has no metadata at the usual address: then it has to say first where that is.
@@ -200,20 +216,123 @@ class SignIn:
         return f"SignIn({self.title!r})"
 
 
-Auth = ClientCredentials | SignIn
+GetAssertion = Callable[[Principal | None, str, str], Awaitable[str | None]]
+"""Returns an assertion for a principal, the issuer's id as its audience, and the server's resource; None stands for listing."""
 
 
-class _ClientTokens:
-    differs_by_caller = False
+@declares(
+    "mcp.IdentityAssertion",
+    client_id=TEXT,
+    issuer=TEXT,
+    assertion=Kind("an async function of principal, audience and resource", is_async),
+    client_secret=_SECRET,
+    scopes=TEXTS,
+)
+class IdentityAssertion:
+    """Each principal acts by an assertion of an identity provider.
 
-    def __init__(self, declared: ClientCredentials, url: str) -> None:
+    The issuer takes it for a token (RFC 7523): an ID-JAG of the enterprise's provider, so that people need not sign in at the server, or the JWT
+    of a workload. A refused assertion is not repeated.
+
+    Args:
+        client_id: The id of the client at the issuer.
+        issuer: The issuer that takes the assertion: it is sent nowhere else, whatever the server's metadata says.
+        assertion: Async function of the principal (None for listing), the audience and the resource. It returns the assertion, or
+            None for a principal that has none.
+        client_secret: The client's secret, if it has one.
+        scopes: The scopes to ask for; by default those that the server names.
+
+    Raises:
+        DefinitionError: The issuer is no web address.
+    """
+
+    differs_by_caller = True
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        issuer: str,
+        assertion: GetAssertion,
+        client_secret: str | None = None,
+        scopes: Sequence[str] = (),
+    ) -> None:
+        check_issuer("mcp.IdentityAssertion", issuer)
+        self.client_id = client_id
+        self.issuer = issuer
+        self.scopes = tuple(scopes)
+        self._assertion = assertion
+        self._secret = client_secret
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values to mask in the server's texts."""
+        return (self._secret,) if self._secret else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tells its tokens apart from those of another client."""
+        return (self.client_id, *self.scopes)
+
+    def credentials(self, url: str) -> Credentials:
+        """Return what gets the tokens for a server."""
+        return _IssuedTokens(self, url)
+
+    async def request(
+        self, url: str, challenge: "Challenge | None", principal: Principal | None
+    ) -> "Token | None":
+        """Return a new token for a principal, or None if it has no assertion.
+
+        Raises:
+            OAuthRefused: The issuer refuses the assertion.
+            ToolUnavailable: The function fails, or the issuer does not answer now.
+        """
+        from sojourn.oauth import Endpoints, OAuthClient, discover, request_token  # noqa: PLC0415 - loads the SDK
+        from sojourn.oauth.discovery import Challenge  # noqa: PLC0415
+
+        endpoints = Endpoints(url)
+        found = await discover(endpoints, challenge or Challenge(), self.issuer)
+        try:
+            async with asyncio.timeout(_ASSERTION_SECONDS):
+                assertion = await self._assertion(principal, found.issuer, found.resource)
+        except ToolUnavailable:
+            raise
+        except Exception as error:
+            # Only its class is in the message: the text may quote the assertion.
+            raise ToolUnavailable(f"the function of assertions fails with {type(error).__name__}") from error
+        if assertion is None:
+            return None
+        client = OAuthClient(client_id=self.client_id, client_secret=self._secret)
+        form = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "assertion": assertion,
+            "resource": found.resource,
+            "scope": " ".join(self.scopes) or found.scope or "",
+        }
+        return await request_token(endpoints, found.metadata, client, form)
+
+    def __repr__(self) -> str:
+        return f"IdentityAssertion({self.client_id!r}, issuer={self.issuer!r})"
+
+
+Auth = ClientCredentials | IdentityAssertion | SignIn
+
+
+class _IssuedTokens:
+    """Tokens that the deployment gets by itself, for all principals or for each."""
+
+    def __init__(self, declared: "ClientCredentials | IdentityAssertion", url: str) -> None:
+        self.differs_by_caller = declared.differs_by_caller
         self._vault: TokenVault | None = None
         self._declared = declared
         self._url = url
-        names = "\0".join((url, declared.issuer, declared.client_id, *declared.scopes))
-        self._key = f"client/{hashlib.sha256(names.encode()).hexdigest()[:32]}"
-        self._token: Token | None = None
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._tokens = LRUCache[str, "Token"](maxsize=_CACHED)
+        """By owner: a principal, or none."""
+        self._refusals = TTLCache[str, str](maxsize=_CACHED, ttl=_REFUSAL_SECONDS)
+        """What the issuer refused is not sent again at once: one call alone makes several requests."""
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, LRUCache[str, asyncio.Lock]] = (
+            WeakKeyDictionary()
+        )
 
     def bind(self, toolset_id: str, vault: "TokenVault | None") -> None:  # noqa: ARG002 - its toolsets share the token
         self._vault = vault
@@ -224,41 +343,50 @@ class _ClientTokens:
         pass
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
-        token = self._token
+        token = self._tokens.get(self._owner(caller))
         if token is None or token.is_due:
-            token = await self._renew(token, None)
+            token = await self._renew(caller, token, None)
         if token is None:
             return {}
         caller.note((token.access_token,))
         return {"authorization": f"Bearer {token.access_token}"}
 
-    async def renew(self, caller: Caller, sent: Mapping[str, str], challenge: Mapping[str, str]) -> bool:  # noqa: ARG002
-        refused = self._token
+    async def renew(self, caller: Caller, sent: Mapping[str, str], challenge: Mapping[str, str]) -> bool:
+        refused = self._tokens.get(self._owner(caller))
         if refused is not None and sent.get("authorization") != f"Bearer {refused.access_token}":
             return True  # another request has renewed it meanwhile
         from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
 
-        await self._renew(refused, Challenge.of(challenge))
-        return True
+        return await self._renew(caller, refused, Challenge.of(challenge)) is not None
 
-    async def _renew(self, old: "Token | None", challenge: "Challenge | None") -> "Token | None":
+    def _owner(self, caller: Caller) -> str:
+        principal = _principal_of(caller) if self.differs_by_caller else None
+        return mark_of(principal) if principal else ""
+
+    async def _renew(
+        self, caller: Caller, old: "Token | None", challenge: "Challenge | None"
+    ) -> "Token | None":
         """Return a newer token than an old one, which one caller gets for all.
 
         Raises:
             ServerUnusable: The client cannot get one.
             ToolUnavailable: The issuer does not answer now.
         """
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            if self._token is not old:
-                return self._token
+        owner = self._owner(caller)
+        locks = self._locks.setdefault(asyncio.get_running_loop(), LRUCache(maxsize=_CACHED))
+        async with locks.setdefault(owner, asyncio.Lock()):
+            if (known := self._tokens.get(owner)) is not old:
+                return known
+            if why := self._refusals.get(owner):
+                raise ServerUnusable(why)
             # In a thread: loading the SDK takes about a second.
             oauth: Any = await asyncio.to_thread(importlib.import_module, "sojourn.oauth")
             try:
-                self._token = await self._shared(old, challenge)
+                token = await self._shared(owner, caller, old, challenge)
             except oauth.OAuthRefused as error:
                 self._report(error)
-                raise ServerUnusable(f"its MCP server gives no access: {error}") from None
+                self._refusals[owner] = f"its MCP server gives no access: {error}"
+                raise ServerUnusable(self._refusals[owner]) from None
             except ToolUnavailable as error:
                 self._report(error)
                 if old is not None and challenge is None:
@@ -266,30 +394,38 @@ class _ClientTokens:
                 raise
             if old is not None:
                 _log.info("oauth_token_renewed", host=urlsplit(self._url).hostname)
-            return self._token
+            if token is not None:
+                self._tokens[owner] = token
+            return token
 
-    async def _shared(self, old: "Token | None", challenge: "Challenge | None") -> "Token | None":
+    async def _shared(
+        self, owner: str, caller: Caller, old: "Token | None", challenge: "Challenge | None"
+    ) -> "Token | None":
         """Return the token that another process has got, or a new one."""
+        principal = _principal_of(caller) if owner else None
         if self._vault is None:
-            return await self._declared.request(self._url, challenge)
+            return await self._declared.request(self._url, challenge, principal)
         from sojourn.oauth import Token  # noqa: PLC0415 - loads the SDK
 
-        async with self._vault.lock(self._key):
-            stored = await self._vault.get(self._key)
+        names = "\0".join((self._url, self._declared.issuer, *self._declared.names, owner))
+        key = f"client/{hashlib.sha256(names.encode()).hexdigest()[:32]}"
+        async with self._vault.lock(key):
+            stored = await self._vault.get(key)
             known = None if stored is None else Token.model_validate_json(stored)
             if known and not known.is_due and (old is None or known.access_token != old.access_token):
                 return known
-            token = await self._declared.request(self._url, challenge)
+            token = await self._declared.request(self._url, challenge, principal)
             if token is not None:
-                await self._vault.put(self._key, token.model_dump_json().encode(), expires_in=token.lifetime)
+                await self._vault.put(
+                    key,
+                    token.model_dump_json().encode(),
+                    tenant=principal.tenant if principal else "",
+                    expires_in=token.lifetime,
+                )
             return token
 
     def _report(self, error: Exception) -> None:
         _log.warning("oauth_renewal_failed", host=urlsplit(self._url).hostname, reason=str(error))
-
-
-_CACHE_SECONDS = 60
-_CACHED = 1_024
 
 
 class GrantedTokens:

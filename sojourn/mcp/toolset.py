@@ -234,14 +234,19 @@ class McpToolset:
     def tools(self) -> Mapping[str, McpTool]:
         """The tools that were listed last, by the server's names.
 
-        If the server lists them only to people who have signed in, they are those of the principal for whom an activity acts, and
-        `connect`, which is alone before that.
+        If the server lists them only to principals, they are those of the one for whom an activity acts; with `mcp.SignIn` also
+        `connect`, which is alone before the sign-in.
         """
-        if self._catalogue.is_known or self._sign_in is None:
+        if self._catalogue.is_known or not self._lists_by_principal:
             return self._catalogue.tools
         acting = ACTING_FOR.get()
-        known = self._lists.known(acting) if acting else None
-        return {"connect": self._connect_tool, **(known or {})}
+        known = (self._lists.known(acting) if acting else None) or {}
+        return known if self._sign_in is None else {"connect": self._connect_tool, **known}
+
+    @property
+    def _lists_by_principal(self) -> bool:
+        credentials: Credentials | None = getattr(self._connection.transport, "credentials", None)
+        return credentials is not None and credentials.differs_by_caller
 
     @property
     def _sign_in(self) -> GrantedTokens | None:
@@ -262,22 +267,23 @@ class McpToolset:
     def why_hidden(self) -> str | None:
         """Why its tools are unknown where no principal acts, or None."""
         acting = ACTING_FOR.get()
-        if self._sign_in is None or self._catalogue.is_known or (acting and acting.principal):
+        is_hidden = self._lists_by_principal and not self._catalogue.is_known
+        if not is_hidden or (acting and acting.principal):
             return None
-        return "its server lists its tools only to people who have signed in"
+        return "its server lists its tools only to a principal"
 
     async def know(self, meta: ToolCallMeta) -> None:
-        """List the tools of a principal who has signed in, for at most `LIST_TIMEOUT`."""
-        signs_in = self._sign_in
-        if signs_in is None or self._catalogue.is_known or meta.principal is None:
+        """List the tools of a principal who has access, for at most `LIST_TIMEOUT`."""
+        if not self._lists_by_principal or self._catalogue.is_known or meta.principal is None:
             return
+        signs_in = self._sign_in
         with contextlib.suppress(SojournError, TimeoutError):
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
-                if await signs_in.find(meta.principal) is not None:
+                if signs_in is None or await signs_in.find(meta.principal) is not None:
                     await self._lists.tools(meta)
 
     async def _known_for(self, meta: ToolCallMeta) -> Mapping[str, McpTool]:
-        if self._sign_in is not None and not self._catalogue.is_known:
+        if self._lists_by_principal and not self._catalogue.is_known and meta.principal is not None:
             return await self._lists.tools(meta)
         await self._connection.session()
         return self._catalogue.tools

@@ -301,7 +301,9 @@ class _MadeHeaders:
 
 
 _AUTH = Kind(
-    "mcp.ClientCredentials(...) or mcp.SignIn(...)", lambda given: isinstance(given, Auth), is_secret=True
+    "mcp.ClientCredentials(...), mcp.IdentityAssertion(...) or mcp.SignIn(...)",
+    lambda given: isinstance(given, Auth),
+    is_secret=True,
 )
 
 
@@ -313,7 +315,8 @@ class Http:
         url: `http://` or `https://`. Messages contain only scheme, host and port.
         headers: Headers of every request, such as `Authorization`; or a function, async or not, that returns those of a
             request. It gets the `ToolCallMeta` of the call, whose `principal` the call acts for, or None for listing.
-        auth: How requests get OAuth tokens: `mcp.ClientCredentials(...)` for the deployment, `mcp.SignIn(...)` for each person.
+        auth: How requests get OAuth tokens: `mcp.ClientCredentials(...)` for the deployment; `mcp.SignIn(...)`, or
+            `mcp.IdentityAssertion(...)`, for each principal.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:

@@ -138,6 +138,10 @@ class Guarded:
         match form["grant_type"]:
             case "client_credentials":
                 return self._issue("the client", form.get("scope", ""), with_refresh=False)
+            case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+                if not form["assertion"].startswith("assertion of "):
+                    return JSONResponse({"error": "invalid_grant"}, status_code=400)
+                return self._issue(form["assertion"].removeprefix("assertion of "), "", with_refresh=False)
             case "authorization_code":
                 asked = self.codes.pop(form["code"], None)
                 verifier = hashlib.sha256(form["code_verifier"].encode()).digest()

@@ -60,11 +60,11 @@ async def test_a_token_is_renewed_before_it_ends(opened, run) -> None:
         tokens = toolset.transport.credentials
         for is_away in (True, False):
             server.metadata = {"token_endpoint": "http://127.0.0.1:9/token"} if is_away else {}
-            tokens._token = old = tokens._token.model_copy(
+            tokens._tokens[""] = old = tokens._tokens[""].model_copy(
                 update={"issued_at": time.time() - 3_600, "expires_at": time.time() + 30}
             )
             assert (await run(toolset, "put", item="a")).ok
-            assert (tokens._token is old) == is_away
+            assert (tokens._tokens[""] is old) == is_away
     assert len(server.token_requests) == 2
     assert "" not in {token for token, _ in server.requests}
 

@@ -21,7 +21,7 @@ def test_its_toolsets_are_declared_as_they_stand():
     declared = {name: value for name, value in scope.items() if isinstance(value, McpToolset)}
     assert declared.keys() == {
         *("everything", "search", "older", "files", "inventory", "shop"),
-        *("crm", "stock", "github"),
+        *("crm", "stock", "github", "hr"),
     }
     assert declared["files"]["delete_all"].spec.confirmation == "Delete {path}?"
     assert declared["inventory"]["count"].spec.trusted

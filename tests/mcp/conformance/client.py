@@ -41,6 +41,21 @@ def answer_to(form: dict[str, Any] | None) -> Any:
     return sample(form, form) if form else "yes"
 
 
+async def id_jag(told: dict[str, Any], audience: str, resource: str) -> str:
+    """Exchange a person's token at the enterprise's identity provider for an ID-JAG (RFC 8693)."""
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": told["idp_id_token"],
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        "audience": audience,
+        "resource": resource,
+        "client_id": told["idp_client_id"],
+    }
+    async with http_client() as client:
+        return (await client.post(told["idp_token_endpoint"], data=form)).json()["access_token"]
+
+
 async def issuer_of(url: str) -> str:
     """The issuer that the suite's server names, which an operator would know."""
     async with http_client() as client:
@@ -48,10 +63,21 @@ async def issuer_of(url: str) -> str:
         return (await client.get(place)).json()["authorization_servers"][0]
 
 
-async def client_of(url: str, told: dict[str, Any]) -> mcp.ClientCredentials | None:
+async def client_of(url: str, told: dict[str, Any]) -> mcp.ClientCredentials | mcp.IdentityAssertion | None:
     """The client that the suite's issuer knows, if it says one; the issuer is the one that the server names."""
     if "client_id" not in told:
         return None
+    if "valid_jwt" in told or "idp_id_token" in told:
+
+        async def assertion(_principal: Any, audience: str, resource: str) -> str:
+            return told.get("valid_jwt") or await id_jag(told, audience, resource)
+
+        return mcp.IdentityAssertion(
+            told["client_id"],
+            issuer=await issuer_of(url),
+            assertion=assertion,
+            client_secret=told.get("client_secret"),
+        )
     return mcp.ClientCredentials(
         told["client_id"],
         issuer=await issuer_of(url),

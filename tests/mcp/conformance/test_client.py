@@ -29,6 +29,8 @@ SCENARIOS = {
     "json-schema-2020-12-preservation": "2026-07-28",
     "auth/client-credentials-basic": "2026-07-28",
     "auth/client-credentials-jwt": "2026-07-28",
+    "auth/enterprise-managed-authorization": "2026-07-28",
+    "auth/wif-jwt-bearer": "2026-07-28",
 }
 """Each with the revision that it is run by."""
 
