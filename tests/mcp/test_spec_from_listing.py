@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import App, ApprovalPolicy, Client, RunPolicy, Worker, mcp
+from sojourn import Agent, App, ApprovalPolicy, Client, PlanResult, RunPolicy, Worker, mcp
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.errors import DefinitionError
+from sojourn.testing.scripted import ScriptedPlanner
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -222,3 +223,40 @@ async def test_a_call_may_be_confirmed_and_then_ask(declared, calling, temporal_
         await run.answer(question.id, "Ana")
         given = json.loads((await run.result()).text)["given"]
     assert given == {"q": {"action": "accept", "content": {"name": "Ana"}}}
+
+
+@pytest.mark.parametrize(
+    ("terms", "may_ask", "ends"),
+    [
+        ({}, True, {"read": "done", "touch": "asks", "delete": "asks"}),
+        ({}, False, {"read": "done", "touch": "done", "delete": "denied"}),
+        ({"trusted": True}, True, {"read": "done", "touch": "done", "delete": "asks"}),
+    ],
+)
+async def test_what_a_server_returns_is_text_from_outside(
+    terms, may_ask, ends, declared, temporal_address, status_when
+):
+    """After one of its results a person decides about its tools but those that it calls read-only.
+
+    A run that may ask nobody denies those that it calls destructive, and goes on with those that it says nothing about.
+    """
+    toolset = declared("outside", **terms)
+    agents = []
+    for short in ends:
+        tools = ["files_read", f"files_{short}"]
+        steps = [PlanResult.calls(toolset.call(tool, path="/tmp/x", mark=short)) for tool in tools]
+        planner = ScriptedPlanner([*steps, lambda turn: PlanResult.final(str(turn.tool_results[0].error))])
+        policy = RunPolicy(interrupts_allowed=may_ask)
+        agents.append(Agent(f"test.{short}", planner=planner, uses=[toolset], policy=policy))
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(App(agents=agents), client):
+        for short, end in ends.items():
+            run = await client.start(f"test.{short}", "go")
+            status = await status_when(run, lambda status: bool(status.awaits) or not status.is_open)
+            if end == "asks":
+                (wait,) = status.awaits
+                assert wait.taint.sources[0].tool == "ops.outside.files_read"
+                await run.deny(wait)
+            else:
+                text = (await run.result()).text
+                assert ("and the run has read text from outside" in text) is (end == "denied")
