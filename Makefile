@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model bench-gold house docs wheel lock sbom clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model bench-agentdojo bench-gold house docs wheel lock sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -77,7 +77,10 @@ bench-small-model: $(READY) ## See two small models repair their calls, installe
 
 DOJO := .venv/agentdojo
 
-bench-gold: $(DOJO)/.ready ## Compare what runs with killed workers leave with what bare calls leave, in tasks of AgentDojo, which is installed apart
+bench-agentdojo: $(DOJO)/.ready ## See where injections end if a planner obeys them, in tasks of AgentDojo, which is installed apart
+	$(DOJO)/bin/python -m bench.agentdojo $(ARGS)
+
+bench-gold: $(DOJO)/.ready ## Compare what runs with killed workers leave with what bare calls leave, in the same tasks
 	$(DOJO)/bin/python -m bench.gold $(or $(ARGS),agentdojo)
 
 # What AgentDojo's agents need of SDKs and frameworks stays away.
