@@ -21,6 +21,7 @@ from sojourn.core.payload.masking import mask_result
 from sojourn.core.payload.unknown_outcome import mark_unknown, never_repeats
 from sojourn.core.run import outcomes
 from sojourn.logs.values import current_mask, describe_error
+from sojourn.serving.fair_slots import bind_tenant
 from sojourn.serving.hardening.lost_workers import MAX_LOST, Earlier, FirstTime, earlier_attempts
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
@@ -54,6 +55,7 @@ class ExecuteToolActivity:
                 while another worker has the agent.
         """
         info = activity.info()
+        bind_tenant(task.principal, info.workflow_id or "")
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
         if self._app.agent(task.agent_id) is None:
             await check_worker(task.agent_id)

@@ -39,6 +39,7 @@ from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import PlanAttempt, telling
 from sojourn.live.transport import LiveTransport, topic_of
 from sojourn.serving.artifact_reader import ArtifactReader, AttachmentReader, reading_artifacts
+from sojourn.serving.fair_slots import bind_tenant
 from sojourn.serving.hardening.attempt import OwnTask
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
 from sojourn.serving.quota_broker import QuotaBroker
@@ -117,6 +118,7 @@ class PlanActivity:
         """
         info = activity.info()
         key = (info.workflow_id or "", info.workflow_run_id or "")
+        bind_tenant(task.principal, key[0])
         if info.is_local:
             check_local(self._app, self.transcripts, key, task)
         agent = await self._agent(task, info.attempt)

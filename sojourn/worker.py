@@ -168,6 +168,7 @@ class Worker:
         client: A Temporal client with `sojourn.data_converter`, or a `sojourn.Client`.
         task_queue: The task queue to poll; by default the client's, else `SOJOURN_TASK_QUEUE`, else the app's name.
         drain: How long activities in flight may run after a stop.
+        max_activities: Most plans and calls at once; by default `SOJOURN_MAX_ACTIVITIES`, else 500.
         max_cached_runs: Most runs in memory.
         max_cached_bytes: Most bytes of the runs in memory together.
     """
@@ -179,6 +180,7 @@ class Worker:
         *,
         task_queue: str | None = None,
         drain: timedelta = DRAIN,
+        max_activities: int | None = None,
         max_cached_runs: int = MAX_CACHED_RUNS,
         max_cached_bytes: int = MAX_CACHED_BYTES,
     ) -> None:
@@ -223,7 +225,9 @@ class Worker:
             workflow_task_executor=self._executor,
             **_version_of(app),
             max_cached_workflows=max_cached_runs,
-            max_concurrent_activities=MAX_ACTIVITIES,
+            max_concurrent_activities=settings.max_activities(max_activities) or MAX_ACTIVITIES,
+            # An eager activity passes the queue in which tenants take turns.
+            disable_eager_activity_execution=settings.fair(),
             max_eager_activity_reservations_per_workflow_task=MAX_EAGER,
             sticky_queue_schedule_to_start_timeout=STICKY,
             max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -11,6 +11,7 @@ from temporalio.worker import Interceptor, WorkflowInboundInterceptor
 
 import sojourn.worker
 from sojourn import Agent, App, Client, PlanResult, Toolset, Turn, Worker, data_converter
+from sojourn.errors import DefinitionError
 from sojourn.live import LocalTransport
 from sojourn.testing import ScriptedPlanner
 
@@ -92,6 +93,55 @@ async def test_the_calls_of_a_step_start_on_the_worker_that_has_the_run(temporal
     async with Worker(app, one, task_queue=queue), Worker(app, two, task_queue=queue):
         await Client(one, task_queue=queue).execute("test.agent", "go")
     assert list(seen.values()) == [32]
+
+
+async def test_a_fair_worker_takes_calls_from_the_queue_and_no_more_than_it_may(
+    temporal_address: str, monkeypatch
+) -> None:
+    """With `SOJOURN_FAIR` the calls of a step go by the server, so that each of two workers has as many at once as it may."""
+    monkeypatch.setenv("SOJOURN_FAIR", "1")
+    tools, running, most = Toolset("test.tools"), dict[str, int](), dict[str, int]()
+    both_full = asyncio.Event()
+
+    @tools.tool
+    async def hold(n: int) -> int:
+        """Wait until both workers are full."""
+        identity = activity.client().identity
+        running[identity] = running.get(identity, 0) + 1
+        most[identity] = max(most.get(identity, 0), running[identity])
+        if sum(running.values()) == 7:
+            both_full.set()
+        await both_full.wait()
+        running[identity] -= 1
+        return n
+
+    calls = PlanResult.calls(*(hold.call(n=n) for n in range(20)))
+    planner = ScriptedPlanner([calls, PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])])
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    one, two = [
+        await temporalio.client.Client.connect(temporal_address, data_converter=data_converter, identity=name)
+        for name in ("one", "two")
+    ]
+    monkeypatch.setenv("SOJOURN_MAX_ACTIVITIES", "4")
+    with_setting = Worker(app, one, task_queue=queue)
+    async with with_setting, Worker(app, two, task_queue=queue, max_activities=3):
+        await Client(one, task_queue=queue).execute("test.agent", "go")
+    assert most == {"one": 4, "two": 3}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1e3", "100000"])
+async def test_a_worker_has_a_number_of_activities(temporal_address: str, monkeypatch, value) -> None:
+    """Any other setting is refused before the worker polls, as is a `SOJOURN_FAIR` that is neither on nor off."""
+    app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([]))])
+    client = await Client.connect(temporal_address)
+    monkeypatch.setenv("SOJOURN_MAX_ACTIVITIES", value)
+    with pytest.raises(DefinitionError, match="SOJOURN_MAX_ACTIVITIES"):
+        Worker(app, client)
+    monkeypatch.delenv("SOJOURN_MAX_ACTIVITIES")
+    monkeypatch.setenv("SOJOURN_FAIR", f"{value}x")
+    with pytest.raises(DefinitionError, match="SOJOURN_FAIR must be 1 or 0"):
+        Worker(app, client)
 
 
 async def test_a_small_workflow_task_runs_on_the_loop_and_a_large_one_in_a_thread(

@@ -17,13 +17,14 @@ from temporalio.api.workflowservice.v1 import (
     PollWorkflowTaskQueueRequest,
 )
 from temporalio.client import Client
+from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.checks import Check
 from sojourn.values.visible import format_duration
 
-__all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
+__all__ = ["check_clock", "check_fairness", "check_namespace", "check_search_attributes", "check_server"]
 
 MAX_CLOCK_DIFFERENCE = 5.0
 """Most seconds between this machine's clock and the server's."""
@@ -137,6 +138,46 @@ async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
             return answer.pollers[0].last_access_time.ToNanoseconds() / 1e9
         await asyncio.sleep(0.02)
     return None
+
+
+async def check_fairness(client: Client) -> Check:
+    """Check whether the server takes tenants in turn.
+
+    It has no way to say so. On a task queue of its own, three starts of one tenant wait before one of
+    another, and two are fetched. They are of no agent, and are terminated.
+    """
+    queue = f"sojourn-doctor-{uuid.uuid4().hex}"
+    began = [f"{queue}-{number}-{tenant}" for number, tenant in enumerate(("a", "a", "a", "b"))]
+    try:
+        for workflow_id in began:
+            await client.start_workflow(
+                "sojourn-doctor",
+                id=workflow_id,
+                task_queue=queue,
+                execution_timeout=_POLL_TIMEOUT,
+                priority=Priority(fairness_key=workflow_id[-1]),
+            )
+        poll = PollWorkflowTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), identity="sojourn doctor"
+        )
+        fetched = [
+            await client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL_TIMEOUT)
+            for _ in range(2)
+        ]
+    except RPCError as error:
+        return _not_checked("fairness", error)
+    finally:
+        for workflow_id in began:
+            with contextlib.suppress(RPCError):
+                await client.get_workflow_handle(workflow_id).terminate("sojourn doctor has checked")
+    if any(task.workflow_execution.workflow_id.endswith("b") for task in fetched):
+        return Check("fairness", True, "tenants take turns where work waits for a worker")
+    return Check(
+        "fairness",
+        False,
+        "what a tenant starts first goes first, however much that is",
+        "set matching.enableFairness to true in the server's dynamic configuration; on Temporal Cloud, enable Fairness for the namespace",
+    )
 
 
 def _not_checked(name: str, error: RPCError) -> Check:

@@ -30,6 +30,7 @@ __all__ = [
     "OnlyAgent",
     "OnlySession",
     "Patient",
+    "Priority",
     "Role",
     "RunId",
     "SaveFiles",
@@ -144,6 +145,16 @@ Verbose = Annotated[
 Patient = Annotated[
     bool,
     typer.Option("--patient", help="Stay while the run waits for an answer or for results from outside."),
+]
+Priority = Annotated[
+    int | None,
+    typer.Option(
+        "--priority",
+        metavar="N",
+        min=1,
+        max=5,
+        help="Its place among work that waits for a worker: 1, the first, to 5. Default: 3.",
+    ),
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id.", autocompletion=complete_runs, show_default=False)

@@ -47,6 +47,7 @@ from sojourn.client.start import (
     RUN_ID_RULE,
     as_messages,
     generate_id,
+    priority_of,
     start_workflow,
     taint_of,
     validate_input,
@@ -167,6 +168,7 @@ class Client(Access):
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
         visibility: Visibility = "tenant",
+        priority: int | None = None,
         attach: bool = False,
         wait_for_worker: bool = False,
         attachments: Sequence[Attachable] = (),
@@ -187,6 +189,8 @@ class Client(Access):
                 in child runs too.
             visibility: The principals that see the run over HTTP, before its first plan too. From that plan on, the agent's app decides
                 if its visibility is `subject`.
+            priority: 1, the highest, to 5; 3 when left out. Work of a higher priority that waits for a worker goes first, before that of other tenants too.
+                Child runs and tool calls have their run's.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
@@ -220,7 +224,7 @@ class Client(Access):
             if self.task_queue and not wait_for_worker and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=run_id)
             listed = run.model_copy(update={"listed": True})
-            await start_workflow(self.temporal, run_id, run, queue, argument=listed)
+            await start_workflow(self.temporal, run_id, run, queue, argument=listed, priority=priority)
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
@@ -351,6 +355,7 @@ class Client(Access):
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
+        priority: int | None = None,
         attach: bool = False,
         wait_for_worker: bool = False,
         attachments: Sequence[Attachable] = (),
@@ -369,6 +374,7 @@ class Client(Access):
             labels=labels,
             policy=policy,
             principal=principal,
+            priority=priority,
             attach=attach,
             wait_for_worker=wait_for_worker,
             attachments=attachments,
@@ -441,6 +447,7 @@ class Client(Access):
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
         visibility: Visibility = "tenant",
+        priority: int | None = None,
         admit: bool = False,
     ) -> "Session":
         """Return a handle of the conversation with an agent, without a request.
@@ -456,6 +463,7 @@ class Client(Access):
             principal: The principal that sends the messages; the turns that they open act for it. The conversation belongs to its
                 tenant, so two tenants with the same session id have two conversations.
             visibility: The principals that see the conversation over HTTP, if this handle's first message starts it, as for `start`.
+            priority: Priority of the conversation, if this handle's first message starts it, as for `start`.
             admit: Let the principal take part in a conversation of the visibility `subject` that it does not see yet. Without it,
                 the conversation refuses its messages as if it did not exist, unless the principal is an operator.
 
@@ -470,6 +478,7 @@ class Client(Access):
             policy=policy,
             principal=principal,
             visibility=visibility,
+            priority=priority,
             admit=admit,
         )
 
@@ -510,6 +519,7 @@ class Client(Access):
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
+        priority: int | None = None,
         by: str | None = None,
         note: str = "",
         attachments: Sequence[Attachable] = (),
@@ -533,6 +543,7 @@ class Client(Access):
             labels: Labels of the runs, or of the conversation if a message starts it.
             policy: Limits of the runs, or of the conversation if a message starts it.
             principal: The principal that the runs act for, as in `start`, or that sends the messages, as in `session`.
+            priority: Priority of the runs, or of sending the messages, as for `start`.
             by: With `session_id`: name of the sender, recorded unchecked.
             note: A note for people.
             attachments: Files to send with the last message each time: paths, or what `Client.attach` has stored.
@@ -544,6 +555,7 @@ class Client(Access):
         """
         spec = spec_of(every, cron, time_zone)
         tenant = principal.tenant if principal else ""
+        place = priority_of(tenant, priority)
         schedule_id = schedule_id or generate_id(agent_id, tenant)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
@@ -567,7 +579,7 @@ class Client(Access):
                 raise NoWorker(no_worker(queue))
         except RPCError as error:
             raise translate_error(error, None) from error
-        return await create_schedule(temporal, schedule_id, sends, spec, queue, note=note)
+        return await create_schedule(temporal, schedule_id, sends, spec, queue, note=note, priority=place)
 
     def get_schedule(self, schedule_id: str) -> "Schedule":
         """Return a handle of the schedule with this id, without a request."""

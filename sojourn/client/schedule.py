@@ -20,6 +20,7 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleState,
 )
+from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
@@ -187,6 +188,7 @@ async def create_schedule(
     spec: ScheduleSpec,
     task_queue: str,
     *,
+    priority: Priority,
     note: str = "",
 ) -> Schedule:
     """Create a schedule, which starts the run or sends the message each time."""
@@ -199,7 +201,7 @@ async def create_schedule(
         "timing": _timing(spec),
     }
     schedule = temporalio.client.Schedule(
-        action=_action(schedule_id, sends, task_queue),
+        action=_action(schedule_id, sends, task_queue, priority),
         spec=spec,
         policy=SchedulePolicy(
             overlap=ScheduleOverlapPolicy.SKIP if is_run else ScheduleOverlapPolicy.BUFFER_ONE,
@@ -222,6 +224,7 @@ def _action(
     schedule_id: str,
     sends: RunInput | ScheduledMessage,
     task_queue: str,
+    priority: Priority,
 ) -> ScheduleActionStartWorkflow:
     if isinstance(sends, ScheduledMessage):
         return ScheduleActionStartWorkflow(
@@ -230,6 +233,7 @@ def _action(
             id=schedule_id,
             task_queue=task_queue,
             static_summary=f"message for {sends.agent_id}",
+            priority=priority,
         )
     introduction = summarize(sends)
     return ScheduleActionStartWorkflow(
@@ -243,6 +247,7 @@ def _action(
         typed_search_attributes=search_attributes.attributes_of(
             sends.agent_id, sends.session_id, tenant=sends.tenant
         ),
+        priority=priority,
     )
 
 

@@ -17,7 +17,7 @@ from sojourn.client.access import Access, Attachable, no_worker, queue_of
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
-from sojourn.client.start import start_workflow, validate_input
+from sojourn.client.start import priority_of, start_workflow, validate_input
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.event import (
@@ -268,6 +268,7 @@ class Session:
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
         visibility: Visibility = "tenant",
+        priority: int | None = None,
         admit: bool = False,
     ) -> None:
         if not AGENT_ID.match(agent_id):
@@ -285,6 +286,8 @@ class Session:
         self._principal = principal
         self._sender = principal and write_principal(principal)
         self._admit = admit
+        priority_of(tenant, priority)
+        self._priority = priority
         self._kept = Kept()
         self._opening = validate_input(
             self.run.id,
@@ -510,6 +513,7 @@ class Session:
                 argument=listed,
                 update=(SEND, fields),
                 message=text,
+                priority=self._priority,
             )
 
         accepted = await send(temporal.get_workflow_handle(self.run.id), SEND, update, message)

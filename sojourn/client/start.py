@@ -13,7 +13,7 @@ from temporalio.client import (
     WorkflowHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -25,6 +25,7 @@ from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.taint import Taint
+from sojourn.contracts.tenant_ids import tenant_part
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.codec import UnreadableError, admit_run, forget_run
 from sojourn.core.run.continuation import Continuation
@@ -35,17 +36,24 @@ from sojourn.events.one_run import first_execution
 from sojourn.values.wire import encode_readable
 
 __all__ = [
+    "HIGHEST_PRIORITY",
+    "LOWEST_PRIORITY",
     "RUN_ID_RULE",
+    "USUAL_PRIORITY",
     "as_messages",
     "generate_id",
     "is_start_of",
     "messages_at_start",
+    "priority_of",
     "start_workflow",
     "taint_of",
     "validate_input",
 ]
 
 _MESSAGES = TypeAdapter(list[Message])
+
+HIGHEST_PRIORITY, USUAL_PRIORITY, LOWEST_PRIORITY = 1, 3, 5
+"""Temporal's priorities. A start that names none has the usual one."""
 
 RUN_ID_RULE = (
     "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
@@ -115,6 +123,19 @@ def _fault_of(run_id: str, run: RunInput) -> str | None:
     return opening_fault(run) or opening or labels_fault(run.labels)
 
 
+def priority_of(tenant: str, priority: int | None) -> Priority:
+    """Return a start's place among those of all tenants.
+
+    Child runs, tool calls and later executions inherit it. The server compares the numbers first; between
+    starts of one number it takes tenants in turn, if `matching.enableFairness` is set.
+    """
+    if priority is not None and not HIGHEST_PRIORITY <= priority <= LOWEST_PRIORITY:
+        raise InvalidInput(
+            f"priority is {HIGHEST_PRIORITY}, the highest, to {LOWEST_PRIORITY}, not {priority}"
+        )
+    return Priority(priority_key=priority, fairness_key=tenant_part(tenant) or None)
+
+
 async def start_workflow(
     client: Client,
     run_id: str,
@@ -124,12 +145,14 @@ async def start_workflow(
     argument: Any,
     update: tuple[str, Any] | None = None,
     message: str = "",
+    priority: int | None = None,
 ) -> Any:
     """Start the workflow of a run.
 
     Raises:
-        InvalidInput: The keys of its tenant were erased, or its id says another tenant than its own.
+        InvalidInput: The keys of its tenant were erased, its id says another tenant than its own, or there is no such priority.
     """
+    place = priority_of(run.tenant, priority)
     await admit_run(client.data_converter, run_id, run.tenant)
     introduction = summarize(run, message=message)
     options: dict[str, Any] = {
@@ -139,6 +162,7 @@ async def start_workflow(
         "memo": introduction.memo,
         "static_summary": introduction.summary,
         "static_details": introduction.details,
+        "priority": place,
     }
     start = client.start_workflow if update is None else partial(_start_with, client, *update)
     origin = run.forked_from.run_id if run.forked_from else ""

@@ -24,12 +24,15 @@ __all__ = [
     "connect_options",
     "deployment",
     "event_loop",
+    "fair",
     "grpc_compression",
     "health_address",
     "key_ring",
     "live",
     "local_port",
+    "max_activities",
     "metrics_address",
+    "model_limits",
     "public_url",
     "requires_encryption",
     "task_queue",
@@ -158,6 +161,19 @@ def live() -> str | None:
     return os.environ.get("SOJOURN_LIVE") or None
 
 
+def model_limits() -> str | None:
+    """Return the Redis in which workers share the limits of models, or None."""
+    name = os.environ.get("SOJOURN_MODEL_LIMITS", "").strip() or "worker"
+    url = live() if name == "fleet" else name
+    if name == "worker":
+        return None
+    if url is None or not re.match(r"(redis|rediss|redis\+unix)://", url):
+        raise DefinitionError(
+            "SOJOURN_MODEL_LIMITS must be worker, the address of a Redis (redis://HOST:PORT/DB), or fleet, if SOJOURN_LIVE has one"
+        )
+    return url
+
+
 def codec() -> str | None:
     """Return the codec that encrypts payloads, as MODULE:CODEC, or None."""
     return os.environ.get("SOJOURN_CODEC") or None
@@ -215,7 +231,28 @@ def public_url(explicit: str | None = None) -> str:
 
 def requires_encryption() -> bool:
     """Return whether messages in clear text are refused."""
-    value = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
+    return _is_on("SOJOURN_ENCRYPTED_ONLY")
+
+
+def fair() -> bool:
+    """Return whether every activity of a worker goes by the server's queue."""
+    return _is_on("SOJOURN_FAIR")
+
+
+def max_activities(explicit: int | None = None) -> int | None:
+    """Return the most activities of a worker at once, or None for the default."""
+    text = str(explicit) if explicit is not None else os.environ.get("SOJOURN_MAX_ACTIVITIES", "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise DefinitionError(
+            f"the most activities of a worker (SOJOURN_MAX_ACTIVITIES) are a number from 1 to 99999, not {text[:100]!a}"
+        )
+    return int(text)
+
+
+def _is_on(name: str) -> bool:
+    value = os.environ.get(name, "").strip().lower()
     if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
-        raise DefinitionError("SOJOURN_ENCRYPTED_ONLY must be 1 or 0; correct its value")
+        raise DefinitionError(f"{name} must be 1 or 0; correct its value")
     return value in ("1", "true", "yes", "on")

@@ -112,6 +112,8 @@ class StartBody(_RequestBody):
     """Labels for planners, tools and listings; they authorise nothing."""
     policy: RunPolicyOverride | None = None
     """Limits of this run. A value applies only if it is tighter than the agent's."""
+    priority: Annotated[int, Field(ge=1, le=5)] | None = None
+    """Its place among work that waits for a worker, from 1, the first, to 5; 3 when left out, and at most that for a principal of a tenant."""
 
     @model_validator(mode="after")
     def _has_roles_of_a_conversation(self) -> "StartBody":

@@ -23,7 +23,7 @@ from sojourn.client.quotas import quota_fault, read_quota_use
 from sojourn.client.run import Run
 from sojourn.client.sending import not_found, run_ended
 from sojourn.client.session import Session
-from sojourn.client.start import is_start_of, validate_input
+from sojourn.client.start import LOWEST_PRIORITY, USUAL_PRIORITY, is_start_of, validate_input
 from sojourn.connection.settings import DEFAULT_TASK_QUEUE
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
@@ -35,6 +35,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.errors import (
     ArtifactNotFound,
     DefinitionError,
+    InvalidInput,
     NoWorker,
     RunAlreadyExists,
     RunNotFound,
@@ -146,8 +147,13 @@ class Service(Backend):
 
         Raises:
             TenantQuotaExceeded: Its tenant has no place for the run, which may not wait for one.
+            InvalidInput: The priority is for principals without a tenant: it would go before the work of other tenants.
         """
         await self._check_quota(asking)
+        if asking.tenant and body.priority is not None and body.priority < USUAL_PRIORITY:
+            raise InvalidInput(
+                f"priority: a principal of a tenant chooses {USUAL_PRIORITY} to {LOWEST_PRIORITY}"
+            )
         return await self.client.start(
             body.agent_id,
             body.opening,
@@ -157,6 +163,7 @@ class Service(Backend):
             policy=body.policy,
             principal=asking,
             visibility=self.app.visibility_of(body.agent_id),
+            priority=body.priority,
             attachments=body.attachments,
         )
 

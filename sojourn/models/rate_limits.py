@@ -1,12 +1,7 @@
-"""Rate and concurrency limits for requests to a provider (in memory).
-
-The bucket holds at most the tokens of a minute. A refusal halves the rate, and a success adds 5 % of the
-full rate; the rate stays between 10 % and 100 % of it. When no rate is set, there is no limit before the
-first refusal. Then the full rate is what was sent in the last minute, and when it is reached again, the
-limit ends.
+"""Rate and concurrency limits for requests to a provider.
 
 There is one limiter for each provider, base URL and key, shared by all planners and runs of a worker's
-event loop. Methods take the time, in seconds of any clock.
+event loop. Its `Allowance` is in memory, or with `SOJOURN_MODEL_LIMITS` that of all workers.
 """
 
 import asyncio
@@ -14,97 +9,22 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from pydantic_ai.exceptions import ModelRateLimitError
 from pydantic_ai.models import Model
 
+from sojourn.connection import settings
 from sojourn.errors import DefinitionError
+from sojourn.models.allowance import Allowance
 from sojourn.serving.fair_slots import FairSlots, running_tenant
 from sojourn.values.fair_queue import FairQueue
 
-__all__ = ["LONGEST_WAIT", "Allowance", "Limiter", "RequestLimits", "SentRequest", "limiter_for"]
+if TYPE_CHECKING:
+    from sojourn.models.shared_allowance import SharedAllowance
 
-BACK_OFF: Final = 0.5
-RECOVERY: Final = 0.05
-LOWEST: Final = 0.1
-
-LEAST_KNOWN: Final = 60_000.0
-"""Least full rate assumed at the first refusal, in tokens a minute: other programs may use the same account."""
-
-_MINUTE = 60.0
-
-_INSTANT = 0.001
-
-
-@dataclass(slots=True)
-class Allowance:
-    set_rate: float | None = None
-    rate: float | None = None
-    """Tokens a minute; None while there is no limit."""
-    full_rate: float = 0.0
-    closed_until: float = 0.0
-    _level: float = 0.0
-    """Tokens in the bucket; negative when more was used than estimated."""
-    _at: float | None = None
-    _backed_off: float | None = None
-    _recent: float = 0.0
-    """Tokens sent in about the last minute, as a decaying sum."""
-
-    def limit(self, rate: float) -> None:
-        if self.set_rate is not None and rate >= self.set_rate:
-            return
-        self._level = rate if self.rate is None else min(self._level, rate)
-        self.rate = min(self.rate or rate, rate)
-        self.set_rate = self.full_rate = rate
-
-    def wait(self, tokens: float, now: float, ahead: float = 0.0) -> float:
-        """Return the seconds until a request may be sent after those `ahead`.
-
-        A request larger than the bucket waits for a full bucket.
-        """
-        self._advance(now)
-        wait = self.closed_until - now
-        if self.rate is not None:
-            missing = ahead + min(tokens, self.rate) - self._level
-            wait = max(wait, missing / self.rate * _MINUTE)
-        return wait if wait > _INSTANT else 0.0
-
-    def take(self, tokens: float, now: float) -> None:
-        """Take tokens out of the bucket, or put back an overestimate."""
-        self._advance(now)
-        self._recent += tokens
-        if self.rate is not None:
-            self._level -= tokens
-
-    def count_refusal(self, now: float, *, sent: float, retry_after: float | None) -> None:
-        """Lower the rate, unless the refused request was sent before the last halving."""
-        self._advance(now)
-        self.closed_until = max(self.closed_until, now + (retry_after or 0.0))
-        if self._backed_off is not None and sent <= self._backed_off:
-            return
-        if self.rate is None:
-            self.rate = self.full_rate = max(self._recent, LEAST_KNOWN)
-            self._level = 0.0
-        self.rate = max(self.rate * BACK_OFF, self.full_rate * LOWEST)
-        self._level = min(self._level, 0.0)
-        self._backed_off = now
-
-    def count_success(self) -> None:
-        if self.rate is None:
-            return
-        self.rate = min(self.rate + self.full_rate * RECOVERY, self.full_rate)
-        if self.set_rate is None and self.rate >= self.full_rate:
-            self.rate = None
-
-    def _advance(self, now: float) -> None:
-        passed = 0.0 if self._at is None else max(now - self._at, 0.0)
-        self._at = now
-        self._recent *= max(1.0 - passed / _MINUTE, 0.0)
-        if self.rate is not None:
-            self._level = min(self._level + passed / _MINUTE * self.rate, self.rate)
-
+__all__ = ["LONGEST_WAIT", "Limiter", "RequestLimits", "SentRequest", "limiter_for"]
 
 LONGEST_WAIT: Final = 30.0
 """Longest wait of a request in this process, in seconds, since it holds an activity's slot."""
@@ -123,6 +43,7 @@ class RequestLimits:
         cls, concurrency: int | None = None, tokens_per_minute: int | None = None
     ) -> "RequestLimits":
         """Return the given limits, or else those of the environment."""
+        settings.model_limits()  # raises here, and not in a run
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
             _number("tokens_per_minute", tokens_per_minute, "SOJOURN_MODEL_TPM"),
@@ -161,17 +82,24 @@ class Limiter:
         *,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        shared: "SharedAllowance | None" = None,
     ) -> None:
         self.name = name
-        self.allowance = Allowance()
         self._clock = clock or asyncio.get_running_loop().time
         self._sleep = sleep
+        self._shared = shared
+        self._own = Allowance()
         self._slots: FairSlots[str] | None = None
         self._queue: FairQueue[_QueuedRequest] = FairQueue()
         self._handed_over: dict[str, float] = {}
         """By tenant, when the last of the requests that Temporal repeats may be sent."""
         if limits:
             self.limit(limits)
+
+    @property
+    def allowance(self) -> Allowance:
+        """What this worker knows of the rate."""
+        return self._shared.last if self._shared else self._own
 
     def limit(self, limits: RequestLimits) -> None:
         """Apply a planner's limits, if they are stricter."""
@@ -180,7 +108,7 @@ class Limiter:
             self._slots = self._slots or FairSlots(most)
             self._slots.slots = min(self._slots.slots, most)
         if limits.tokens_per_minute is not None:
-            self.allowance.limit(limits.tokens_per_minute)
+            (self._shared or self._own).limit(limits.tokens_per_minute)
 
     @asynccontextmanager
     async def request(self, tokens: float, model: str = "") -> AsyncGenerator[SentRequest]:
@@ -191,6 +119,8 @@ class Limiter:
         """
         request = _QueuedRequest(running_tenant(), tokens, model, self._clock())
         async with AsyncExitStack() as held:
+            if self._shared:
+                await held.enter_async_context(self._shared.connected())
             if self._slots:
                 await self._take_slot(self._slots, request, held)
             await self._admit(request)
@@ -199,11 +129,9 @@ class Limiter:
                 yield sent
             except ModelRateLimitError as error:
                 wait = error.retry_after and min(error.retry_after, LONGEST_CLOSED)
-                self.allowance.count_refusal(self._clock(), sent=began, retry_after=wait)
+                await self._count_refusal(began, wait)
                 raise
-            self.allowance.count_success()
-            if sent.used:
-                self._correct(request, sent.used - tokens)
+            await self._count_success(request, sent.used and sent.used - tokens)
 
     async def _take_slot(
         self, slots: FairSlots[str], request: "_QueuedRequest", held: AsyncExitStack
@@ -240,19 +168,43 @@ class Limiter:
                     await request.turn.wait()
             except TimeoutError:  # requests of other tenants came and went first
                 raise self._later(LONGEST_WAIT, request) from None
+        elif self._shared and (wait := await self._shared.reserve(request.tokens, LONGEST_WAIT)) is not None:
+            self._check(wait, request)
+            await self._await_reserved(self._shared, request, wait)
+            self._queue.pop(lambda each: each is request)
+            return True
         elif (wait := self.allowance.wait(request.tokens, self._clock())) > 0:
             self._check(wait, request)
             await self._sleep(wait)
         else:
-            self._queue.pop()
+            self._queue.pop(lambda each: each is request)
             self.allowance.take(request.tokens, self._clock())
             return True
         return False
 
-    def _correct(self, request: "_QueuedRequest", tokens: float) -> None:
-        """Count what a request used beyond its estimate, or less."""
-        self.allowance.take(tokens, self._clock())
-        self._queue.charge(request.tenant, tokens)
+    async def _await_reserved(
+        self, shared: "SharedAllowance", request: "_QueuedRequest", wait: float
+    ) -> None:
+        """Wait for reserved tokens, and while the provider refuses any worker."""
+        try:
+            while wait > 0:
+                self._check(wait, request)
+                await self._sleep(wait)
+                wait = await shared.closed_for()
+        except BaseException:
+            await shared.give_back(request.tokens)
+            raise
+
+    async def _count_refusal(self, sent: float, retry_after: float | None) -> None:
+        if not (self._shared and await self._shared.count_refusal(sent, retry_after)):
+            self.allowance.count_refusal(self._clock(), sent=sent, retry_after=retry_after)
+
+    async def _count_success(self, request: "_QueuedRequest", correction: float) -> None:
+        """Raise the rate, and count what a request used beyond its estimate, or less."""
+        if not (self._shared and await self._shared.count_success(correction)):
+            self.allowance.count_success()
+            self.allowance.take(correction, self._clock())
+        self._queue.charge(request.tenant, correction)
         self._wake_first()
 
     def _wake_first(self) -> None:
@@ -301,10 +253,25 @@ def limiter_for(model: Model, limits: RequestLimits | None = None) -> Limiter:
     whose = (model.system, model.base_url, _key_of(model))
     known = _limiters.setdefault(asyncio.get_running_loop(), {})
     if whose not in known:
-        known[whose] = Limiter(model.system)
+        known[whose] = Limiter(model.system, shared=_share(repr(whose)))
     if limits:
         known[whose].limit(limits)
     return known[whose]
+
+
+def _share(whose: str) -> "SharedAllowance | None":
+    """Return the allowance that workers share, or None without the setting."""
+    url = settings.model_limits()
+    if url is None:
+        return None
+    try:
+        from sojourn.models.shared_allowance import SharedAllowance  # noqa: PLC0415 - the client is an extra
+    except ModuleNotFoundError as error:
+        raise DefinitionError("SOJOURN_MODEL_LIMITS names a Redis; pip install 'sojourn[redis]'") from error
+    try:
+        return SharedAllowance(url.removeprefix("redis+") if url.startswith("redis+") else url, whose)
+    except ValueError:  # its text quotes the URL's faulty part, which may be the password
+        raise DefinitionError("SOJOURN_MODEL_LIMITS is not a valid address of Redis") from None
 
 
 def _key_of(model: Model) -> str | None:

@@ -27,6 +27,8 @@ DYNAMIC_CONFIG: Final[Mapping[str, int | bool | str]] = MappingProxyType(
         # One partition: a task may wait 2 s in a partition without a poller.
         "matching.numTaskqueueReadPartitions": 1,
         "matching.numTaskqueueWritePartitions": 1,
+        # Tenants take turns, by the fairness keys of their runs.
+        "matching.enableFairness": True,
         # Longest delay of a timer, or of the next attempt of an activity, after its time.
         "history.timerProcessorMaxTimeShift": "10ms",
         # Bytes of updates in flight: one response repeats them with all that starts, and a message has at most 4 MB.

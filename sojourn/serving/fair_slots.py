@@ -8,27 +8,32 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Hashable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Generic, TypeVar
 
-from temporalio import activity
-
-from sojourn.contracts.tenant_ids import tenant_in
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.tenant_ids import tenant_in, tenant_part
 from sojourn.values.fair_queue import FairQueue
 
-__all__ = ["FairSlots", "running_tenant"]
+__all__ = ["FairSlots", "bind_tenant", "running_tenant"]
 
 Name = TypeVar("Name", bound=Hashable)
 
 
-def running_tenant() -> str:
-    """Return the tenant of the present activity's run, as in run ids.
+_tenant: ContextVar[str] = ContextVar("sojourn_tenant", default="")
 
-    Empty without an activity or a tenant. A run that was started without a fairness key has a tenant by its id.
+
+def bind_tenant(principal: Principal | None, run_id: str) -> None:
+    """Set whose work this is, for all that the present activity does.
+
+    Temporal puts a run's fairness key on the tasks of its activities, and does not say it to a worker.
     """
-    if not activity.in_activity():
-        return ""
-    info = activity.info()
-    return info.priority.fairness_key or tenant_in(info.workflow_id or "") or ""
+    _tenant.set(tenant_part(principal.tenant) if principal else tenant_in(run_id) or "")
+
+
+def running_tenant() -> str:
+    """Return the tenant of the present work as run ids have it, or an empty text."""
+    return _tenant.get()
 
 
 class FairSlots(Generic[Name]):

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from sojourn.errors import ToolUnavailable
 from sojourn.serving.hardening.threads import SyncThreads
-from tests.in_activity import as_tenant
+from tests.acting import as_tenant
 
 ROOT = Path(__file__).parents[2]
 SOON = 0.5

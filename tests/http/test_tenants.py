@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from structlog.testing import capture_logs
+from temporalio.common import Priority
 
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
@@ -90,6 +91,25 @@ async def test_another_tenants_run_does_not_exist(tenants):
     assert again.json()["run_id"] == f"globex={body['run_id']}"
     listed = (await http.get("/v1/runs", headers=keys["bo"])).json()["runs"]
     assert run_id not in [run["run_id"] for run in listed]
+
+
+async def test_a_run_has_its_tenants_fairness_key_and_the_priority_of_its_request(tenants):
+    """A principal of a tenant chooses 3 to 5, since a higher one goes before other tenants; one without a tenant chooses any."""
+    http, keys, client = tenants
+    body = {"agent_id": "shop.clerk", "input": "hello"}
+    for name, chosen, priority in (
+        ("ana", {}, Priority(fairness_key="acme")),
+        ("ana", {"priority": 5}, Priority(priority_key=5, fairness_key="acme")),
+        ("eve", {"priority": 1}, Priority(priority_key=1)),
+    ):
+        made = await http.post("/v1/runs", json=body | chosen, headers=keys[name])
+        assert made.status_code == 201, made.text
+        described = await client.temporal.get_workflow_handle(made.json()["run_id"]).describe()
+        assert described.raw_description.workflow_execution_info.priority == priority._to_proto()
+    for name, value in (("ana", 2), ("eve", 0), ("eve", 6)):
+        refused = await http.post("/v1/runs", json=body | {"priority": value}, headers=keys[name])
+        assert refused.status_code == 422, refused.text
+        assert "priority" in refused.json()["detail"]
 
 
 async def test_a_viewer_only_reads(tenants):

@@ -11,19 +11,18 @@ from pydantic_ai.models.function import FunctionModel
 
 from sojourn.errors import DefinitionError
 from sojourn.models import rate_limits as module
+from sojourn.models.allowance import LEAST_KNOWN, Allowance
 from sojourn.models.guarded import settings_for, timeouts_name
 from sojourn.models.rate_limits import (
-    LEAST_KNOWN,
     LONGEST_CLOSED,
     LONGEST_WAIT,
-    Allowance,
     Limiter,
     RequestLimits,
     limiter_for,
 )
 from sojourn.testing.providers import PROTOCOLS
 from sojourn.testing.providers.clients import model_of
-from tests.in_activity import as_tenant
+from tests.acting import as_tenant
 
 
 class Time:

@@ -1,32 +1,68 @@
 """Slots that tenants share: their order, what is given back, and whose a slot is."""
 
 import asyncio
+import uuid
 
 import pytest
+from pydantic import BaseModel
 
-from sojourn.serving.fair_slots import FairSlots, running_tenant
-from tests.in_activity import as_tenant
+from sojourn import Agent, AgentTool, App, PlanResult, Principal, ToolRequest, Toolset
+from sojourn.serving.fair_slots import FairSlots, bind_tenant, running_tenant
 
 
 @pytest.mark.parametrize(
-    ("key", "workflow_id", "tenant"),
+    ("principal", "run_id", "tenant"),
     [
-        ("acme", "run", "acme"),
-        ("acme", "globex=1", "acme"),
-        ("", "globex=1/step-1", "globex"),
-        ("", "support:globex@chat", "globex"),
-        ("", "support:@chat", ""),
-        ("", "run", ""),
+        (Principal(subject="ana", tenant="acme"), "run", "acme"),
+        (Principal(subject="ana", tenant="acme"), "globex=1", "acme"),
+        (Principal(subject="ana"), "run", ""),
+        (None, "globex=1/step-1", "globex"),
+        (None, "support:globex@chat", "globex"),
+        (None, "support:@chat", ""),
+        (None, "run", ""),
     ],
 )
-async def test_the_tenant_of_a_run_is_its_fairness_key(key, workflow_id, tenant):
-    """An activity's tenant is the key of its run, and else what the run's id says."""
+async def test_work_is_of_its_principals_tenant(principal, run_id, tenant):
+    """Without a principal it is of the tenant that the run's id says; tasks that it starts have the same."""
+
+    async def act():
+        bind_tenant(principal, run_id)
+        return await asyncio.create_task(ask())
 
     async def ask():
         return running_tenant()
 
-    assert await as_tenant(key, ask, workflow_id=workflow_id) == tenant
+    assert await asyncio.create_task(act()) == tenant
     assert running_tenant() == ""
+
+
+async def test_plans_and_calls_are_of_the_runs_tenant(serve):
+    """The planner and the tools of a run, and of its child run, act for its tenant, whatever its id."""
+    seen, tools = list[str](), Toolset("test.tools")
+
+    class Task(BaseModel):
+        text: str
+
+    @tools.tool
+    async def look() -> str:
+        """Look."""
+        seen.append(running_tenant())
+        return "seen"
+
+    async def plan(turn):
+        seen.append(running_tenant())
+        if any(message.tool_results for message in turn.messages):
+            return PlanResult.final("done")
+        if turn.run.agent_id == "test.agent":
+            return PlanResult.calls(ToolRequest(name="test.crew.send", payload={"text": "go"}))
+        return PlanResult.calls(look.call())
+
+    kid = Agent("test.child", planner=plan, uses=[tools])
+    crew = kid.export("test.crew", tools=[AgentTool("send", args=Task)])
+    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[crew]), kid]))
+    ana = Principal(subject="ana", tenant="acme")
+    await client.execute("test.agent", "go", principal=ana, run_id=f"mine-{uuid.uuid4().hex[:8]}")
+    assert seen == ["acme"] * 5
 
 
 async def test_tenants_that_wait_get_slots_in_turn():

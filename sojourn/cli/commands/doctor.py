@@ -32,6 +32,13 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    fairness: Annotated[
+        bool,
+        typer.Option(
+            "--fairness",
+            help="Also check whether the server takes tenants in turn: it starts four workflows.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Check what runs need, and say what to do.
@@ -41,15 +48,15 @@ def doctor(
     \b
     sojourn doctor worker:app
     """
-    return asyncio.run(_main(target, as_json=as_json))
+    return asyncio.run(_main(target, fairness=fairness, as_json=as_json))
 
 
-async def _main(target: str | None, *, as_json: bool) -> int:
+async def _main(target: str | None, *, fairness: bool, as_json: bool) -> int:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
     made: list[Check] = []
-    async for check in _checks(target):
+    async for check in _checks(target, fairness=fairness):
         made.append(check)
         if not as_json:
             _show(console, check)
@@ -62,7 +69,7 @@ async def _main(target: str | None, *, as_json: bool) -> int:
     return code
 
 
-async def _checks(target: str | None) -> "AsyncIterator[Check]":
+async def _checks(target: str | None, *, fairness: bool) -> "AsyncIterator[Check]":
     from sojourn.checks import Check
     from sojourn.checks.application import check_app, check_model, check_storage, check_toolsets, check_vault
     from sojourn.checks.machine import (
@@ -99,7 +106,7 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
         options = settings.connect_options()
         queue = queue_for(app, target) if app and target else settings.task_queue()
         yield check_settings(options, queue)
-        async for check in _service_checks(options, queue, app):
+        async for check in _service_checks(options, queue, app, fairness=fairness):
             yield check
     except DefinitionError as error:
         yield Check("settings", False, str(error), "correct or unset that setting")
@@ -109,7 +116,7 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
 
 
 async def _service_checks(
-    options: dict[str, Any], queue: str | None, app: "App | None"
+    options: dict[str, Any], queue: str | None, app: "App | None", *, fairness: bool
 ) -> "AsyncIterator[Check]":
     from temporalio.service import RPCError
 
@@ -117,6 +124,7 @@ async def _service_checks(
     from sojourn.checks.application import queues_of
     from sojourn.checks.service import (
         check_clock,
+        check_fairness,
         check_namespace,
         check_search_attributes,
         check_server,
@@ -143,6 +151,8 @@ async def _service_checks(
             return
         yield await check_search_attributes(client)
         yield await check_clock(client)
+        if fairness:
+            yield await check_fairness(client)
         workers, tool_queues = await read_workers(client), queues_of(app) if app else []
         queues = [queue] if queue else queues_in(workers)
         if not queues:

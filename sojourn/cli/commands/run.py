@@ -18,6 +18,7 @@ from sojourn.cli.options import (
     Files,
     Json,
     Patient,
+    Priority,
     RunId,
     SaveFiles,
     Verbose,
@@ -66,6 +67,7 @@ def run(
             help="A file with limits of this run, as a JSON object, or - for standard input.",
         ),
     ] = None,
+    priority: Priority = None,
     files: Files = None,
     save_files: SaveFiles = None,
     detach: Detach = False,
@@ -113,6 +115,7 @@ def run(
         "run_id": run_id,
         "session_id": session_id,
         "principal": principal,
+        "priority": priority,
         "attachments": files or (),
     }
 

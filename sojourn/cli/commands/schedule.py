@@ -12,7 +12,7 @@ import typer
 from sojourn.cli.arguments import parse_agent, parse_duration, read_labels, read_text
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import By, Files, Json, add_connection_options, connection_options
+from sojourn.cli.options import By, Files, Json, Priority, add_connection_options, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.text import count_noun
 
@@ -82,6 +82,7 @@ def create(
             "--label", metavar="NAME=VALUE", help="A label of the runs. Can be given several times."
         ),
     ] = None,
+    priority: Priority = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note for people.")] = "",
     files: Files = None,
     by: By = None,
@@ -105,6 +106,7 @@ def create(
         "labels": read_labels(labels or ()),
         "by": by_or_user(by) if session_id else None,
         "principal": principal,
+        "priority": priority,
         "note": note,
         "attachments": files or (),
     }

@@ -10,6 +10,7 @@ import sys
 import uuid
 
 import pytest
+from temporalio.common import Priority
 
 from tests.programs.terminal import Terminal
 
@@ -35,6 +36,16 @@ async def test_a_call_and_its_result_have_a_line_each(served):
     assert any(line.startswith("← desk.tools.add (") and line.endswith("): 3") for line in lines)
     assert "↻" not in brief.out + more.out
     assert '  {"a": 1, "b": 2}\n' in more.out
+
+
+async def test_a_run_has_the_priority_and_the_tenant_of_its_command(served):
+    """`--priority` is a number from 1 to 5, and AGENT:TENANT gives the tenant's fairness key."""
+    done = await served.sojourn("run", "desk.clerk:acme", "add", "--priority", "5", "--detach", "--json")
+    assert done.code == 0, done.err
+    described = await served.client.temporal.get_workflow_handle(done.json["run_id"]).describe()
+    expected = Priority(priority_key=5, fairness_key="acme")
+    assert described.raw_description.workflow_execution_info.priority == expected._to_proto()
+    assert (await served.sojourn("run", "desk.clerk", "add", "--priority", "6")).code == 2
 
 
 async def test_json_is_one_event_a_line(served):
