@@ -143,11 +143,12 @@ async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
 async def check_fairness(client: Client) -> Check:
     """Check whether the server takes tenants in turn.
 
-    It has no way to say so. On a task queue of its own, three starts of one tenant wait before one of
-    another, and two are fetched. They are of no agent, and are terminated.
+    It has no way to say so. On a task queue of its own, 24 starts of one tenant wait before one of
+    another, and eight are fetched, since a queue may have four partitions. They are of no agent, and are
+    terminated.
     """
     queue = f"sojourn-doctor-{uuid.uuid4().hex}"
-    began = [f"{queue}-{number}-{tenant}" for number, tenant in enumerate(("a", "a", "a", "b"))]
+    began = [f"{queue}-{number}-{tenant}" for number, tenant in enumerate("a" * 24 + "b")]
     try:
         for workflow_id in began:
             await client.start_workflow(
@@ -162,7 +163,7 @@ async def check_fairness(client: Client) -> Check:
         )
         fetched = [
             await client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL_TIMEOUT)
-            for _ in range(2)
+            for _ in range(8)
         ]
     except RPCError as error:
         return _not_checked("fairness", error)

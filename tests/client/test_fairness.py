@@ -23,7 +23,7 @@ from sojourn import (
 from sojourn.checks.service import check_fairness
 from sojourn.client.start import priority_of
 from sojourn.contracts.tenant_ids import tenant_part
-from sojourn.server import Server
+from sojourn.server import Server, dev_server
 
 room = importlib.import_module("workflows.history_budget")
 
@@ -165,9 +165,11 @@ async def test_the_server_takes_tenants_in_turn(serve):
     assert [each.id async for each in left] == []
 
 
-async def test_another_server_does_not_take_tenants_in_turn(processes):
+async def test_another_server_does_not_take_tenants_in_turn(processes, monkeypatch):
     """`check_fairness` says so, and names the setting."""
-    async with Server(port=0, ui=False, attach=False, tuned=False) as server:
+    unfair = {**dev_server.DYNAMIC_CONFIG, "matching.enableFairness": False}
+    monkeypatch.setattr(dev_server, "DYNAMIC_CONFIG", unfair)
+    async with Server(port=0, ui=False, attach=False) as server:
         client = await Client.connect(server.address)
         check = await check_fairness(client.temporal)
     assert check.ok is False

@@ -36,7 +36,7 @@ def doctor(
         bool,
         typer.Option(
             "--fairness",
-            help="Also check whether the server takes tenants in turn: it starts four workflows.",
+            help="Also check whether the server takes tenants in turn: it starts 25 workflows.",
         ),
     ] = False,
     as_json: Json = False,
