@@ -8,8 +8,12 @@ import os
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-__all__ = ["SHORT", "SHORTEN", "history_of", "shorten"]
+from sojourn.events.one_run import fetch_histories
+from workflows.agent_run import AgentRun
+
+__all__ = ["SHORT", "SHORTEN", "history_of", "replay", "shorten"]
 
 SHORT = int(os.environ.get("SOJOURN_CONTINUE", "0"))
 """Number of events after which runs go on; 0 for the usual number."""
@@ -33,6 +37,19 @@ async def history_of(client: Client, run_id: str) -> list[HistoryEvent]:
         whole = [*events, *whole]
         execution = events[0].workflow_execution_started_event_attributes.continued_execution_run_id
     return whole
+
+
+async def replay(client: Client, run_id: str) -> int:
+    """Replay every execution of a run on today's code, with the client's converter, and return how many there are."""
+    replayer = Replayer(
+        workflows=[AgentRun],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=client.data_converter,
+    )
+    histories = await fetch_histories(client, run_id)
+    for history in histories:
+        await replayer.replay_workflow(history)
+    return len(histories)
 
 
 if SHORT:

@@ -18,18 +18,16 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 import workflows.history_budget
-from sojourn import AwaitConfirmation, AwaitExternalTools, RunFailed, Session, data_converter
+from sojourn import AwaitConfirmation, AwaitExternalTools, RunFailed, Session
 from sojourn.client import SessionTurn
 from sojourn.contracts.ids import place_of
 from sojourn.errors import NoWorker, RunError, ServerUnavailable
 from sojourn.events import Event
-from sojourn.events.one_run import executions_before, present_execution, status_in_history
-from tests.chain import history_of
+from sojourn.events.one_run import status_in_history
+from tests.chain import history_of, replay
 from tests.failed_tasks import failed_tasks
-from workflows.agent_run import AgentRun
 
 from .stage import Stage
 from .until import until
@@ -225,7 +223,7 @@ async def judge(
     live, folded = await run._query_status(), await status_in_history(run.client.temporal, run.id)
     one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))
     assert {k: (v, other[k]) for k, v in one.items() if v != other[k]} == {}
-    figures["executions replayed"] += await replay(run)
+    figures["executions replayed"] += await replay(run.client.temporal, run.id)
 
 
 def begun_in_spite(events: list[Event], history: list[HistoryEvent]) -> list[str]:
@@ -289,17 +287,3 @@ async def judge_calls(
                 return (await handle.describe()).status != WorkflowExecutionStatus.RUNNING
 
             await until(f"{event.run_link.run_id} ends", is_closed)
-
-
-async def replay(run: Any) -> int:
-    """Replay every execution of a run, and return how many there are."""
-    temporal = run.client.temporal
-    replayer = Replayer(
-        workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
-    )
-    last = await present_execution(temporal, run.id)
-    chain = [last, *await executions_before(temporal, run.id, last, 1_000)]
-    for execution in chain:
-        handle = temporal.get_workflow_handle(run.id, run_id=execution)
-        await replayer.replay_workflow(await handle.fetch_history())
-    return len(chain)

@@ -19,10 +19,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, AgentTool, App, ApprovalPolicy, Client, Run, RunPolicy, Worker, data_converter
-from sojourn.worker import shell
+from sojourn import Agent, AgentTool, App, ApprovalPolicy, Client, Run, RunPolicy, Worker
+from tests.chain import replay
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
@@ -172,18 +171,13 @@ async def check(run: Run, traces, app: App) -> str:
     asked = [call.tool_call_id for message in messages for call in message.tool_calls]
     answered = [result.tool_call_id for message in messages for result in message.tool_results]
     assert answered == asked, run.id
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    fetched = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
     try:
-        await replayer.replay_workflow(fetched)
+        await replay(run.client.temporal, run.id)
     except Exception as error:
         if has_fault_of_core(history):
             return "not to be replayed"
         kept = Path(tempfile.mkdtemp()) / "history.json"
+        fetched = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
         kept.write_text(fetched.to_json())
         raise AssertionError(f"{run.id} does not replay; its history is at {kept}") from error
     return "canceled" if requests else "completed"

@@ -9,7 +9,6 @@ import random
 import uuid
 
 import pytest
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -20,11 +19,9 @@ from sojourn import (
     RunFailed,
     RunPolicy,
     Worker,
-    data_converter,
 )
 from sojourn.client import SessionTurn
-from sojourn.events.one_run import executions_before, present_execution
-from sojourn.worker import shell
+from tests.chain import replay
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
@@ -111,12 +108,4 @@ async def check(client: Client, run_id: str, ids: list[str], app: App) -> None:
     assert len(set(done)) == len(done)
     said = [m.text for m in await run.transcript() if m.role == "user" and m.text.startswith("message ")]
     assert said == [id.replace("m", "message ") for id in taken]
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    last = await present_execution(client.temporal, run_id)
-    for execution in [last, *await executions_before(client.temporal, run_id, last, 1_000)]:
-        handle = client.temporal.get_workflow_handle(run_id, run_id=execution)
-        await replayer.replay_workflow(await handle.fetch_history())
+    await replay(client.temporal, run_id)

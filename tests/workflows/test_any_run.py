@@ -7,10 +7,9 @@ import uuid
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, AgentTool, App, Client, RunPolicy, Worker, data_converter
-from sojourn.worker import shell
+from sojourn import Agent, AgentTool, App, Client, RunPolicy, Worker
+from tests.chain import replay
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate, policies
 
@@ -87,10 +86,4 @@ async def check(run, traces, seen, policy: RunPolicy, app: App) -> None:
     assert (
         max(rounds.values(), default=0) <= policy.max_tool_rounds + 1
     )  # the round over the limit is refused
-    history = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    await replayer.replay_workflow(history)
+    await replay(run.client.temporal, run.id)

@@ -8,7 +8,6 @@ import uuid
 
 import pytest
 from pydantic import BaseModel
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from activities import branches
 from sojourn import (
@@ -26,14 +25,13 @@ from sojourn import (
     SessionPolicy,
     ToolCallMeta,
     Toolset,
-    data_converter,
 )
 from sojourn.client.session import SessionTurn
 from sojourn.errors import NoWorker, RunUnreadable, SessionBusy
-from sojourn.events.one_run import fetch_histories, transcript_of
+from sojourn.events.one_run import transcript_of
 from sojourn.storage import FolderStorage
+from tests.chain import replay
 from workflows import history_budget
-from workflows.agent_run import AgentRun
 
 tools = Toolset("branch.tools")
 paid: list[str] = []
@@ -137,17 +135,6 @@ async def until(session, is_there):
     return timeline
 
 
-async def replayed(client, run_id: str) -> int:
-    """Replay all executions of a conversation, and return their number."""
-    replayer = Replayer(
-        workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
-    )
-    histories = await fetch_histories(client.temporal, run_id)
-    for history in histories:
-        await replayer.replay_workflow(history)
-    return len(histories)
-
-
 async def test_an_edited_message_is_answered_without_what_came_after_it(client):
     """Planners, transcript and memory are those of the point before it; the run keeps its id, and the turns of both branches."""
     session = client.session("test.agent", uuid.uuid4().hex)
@@ -165,7 +152,7 @@ async def test_an_edited_message_is_answered_without_what_came_after_it(client):
         "TWO",
     ]
     assert len(timeline.turns) == 5
-    assert await replayed(client, session.run.id) == 2
+    assert await replay(client.temporal, session.run.id) == 2
     assert (await transcript_of(client.temporal, session.run.id, None)) == await session.transcript()
 
 
@@ -311,7 +298,7 @@ async def test_a_branch_for_an_idle_conversation_ends_no_turn(client):
         await asyncio.sleep(0.02)
     accepted = await session.run.branch(*late, idle=True)
     assert (await SessionTurn(session.run, accepted).result()).text == "ONE"
-    assert await replayed(client, session.run.id) == 2
+    assert await replay(client.temporal, session.run.id) == 2
 
 
 async def test_an_edit_stops_the_calls_of_the_turn(client):
@@ -381,7 +368,7 @@ async def test_a_branch_that_cannot_begin_is_noted_and_the_next_one_can(client):
     timeline = await session.timeline()
     assert (timeline.branches, [len(timeline.path), len(timeline.turns)]) == (1, [1, 11])
     assert await edited(session, "m-1", "last") == "last"
-    assert await replayed(client, session.run.id) == 3
+    assert await replay(client.temporal, session.run.id) == 3
 
 
 async def test_an_edit_can_be_edited_before_it_is_answered(client):
@@ -522,7 +509,7 @@ async def test_any_walk_through_branches_is_answered_as_its_path_says(client, mo
     users = [message.text for message in await session.transcript() if message.role == "user"]
     assert users == [model.texts[turn] for turn in model.path()]
     assert (await session.status()).turns == len(model.texts)
-    assert await replayed(client, session.run.id) > len(timeline.turns) // 4
+    assert await replay(client.temporal, session.run.id) > len(timeline.turns) // 4
 
 
 async def test_of_two_edits_at_once_one_is_refused(client):

@@ -6,14 +6,13 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType, PendingActivityState
 from temporalio.common import RawValue
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset, data_converter
+from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.codec import UnreadableError
 from sojourn.converter.data_converter import SojournPayloadConverter
 from sojourn.values.undecodable import OrUndecodable
-from sojourn.worker import shell
+from tests.chain import replay
 
 
 def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
@@ -111,12 +110,7 @@ async def by_hand(run, until, kind: str, body) -> None:
 
 async def replayed(run, app) -> None:
     """Replay a run's history on the same code."""
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    await replayer.replay_workflow(await run._handle.fetch_history())
+    await replay(run.client.temporal, run.id)
 
 
 @pytest.mark.parametrize("body", BODIES)

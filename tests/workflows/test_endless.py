@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -38,7 +37,7 @@ from sojourn.errors import RunCanceled
 from sojourn.events import one_run
 from sojourn.testing import skip_time
 from sojourn.values.frozen import copy_with
-from sojourn.worker import shell
+from tests.chain import replay
 
 room = importlib.import_module("workflows.history_budget")
 
@@ -158,17 +157,11 @@ async def test_an_execution_is_as_long_as_its_input_is_large(carried, shorter, s
 
     app = App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=POLICY)])
     client = await serve(app)
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=client.temporal.data_converter,
-    )
     run = await client.start("test.agent", "go")
     await run.result()
     limits = list[float]()
     for execution in await executions(client, run.id):
         history = await client.temporal.get_workflow_handle(run.id, run_id=execution.run_id).fetch_history()
-        await replayer.replay_workflow(history)
         first = next(e for e in history.events if e.HasField("workflow_task_started_event_attributes"))
         begins_with = first.workflow_task_started_event_attributes.history_size_bytes
         began = history.events[0].workflow_execution_started_event_attributes
@@ -180,6 +173,7 @@ async def test_an_execution_is_as_long_as_its_input_is_large(carried, shorter, s
         if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
             limits.append(limit)
             assert limit <= len(history.events) <= limit + 30
+    await replay(client.temporal, run.id)
     assert len(limits) >= 2
     assert (max(limits) > 50) == (carried > 1_000)
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -20,11 +19,10 @@ from sojourn import (
     ToolRequest,
     Toolset,
     WithArtifacts,
-    data_converter,
 )
 from sojourn.authoring.app import App
 from sojourn.errors import SessionBusy
-from sojourn.worker import shell
+from tests.chain import replay
 
 room = importlib.import_module("workflows.history_budget")
 
@@ -77,12 +75,7 @@ async def ended(run, traces, client_app, received=None) -> None:
         (one[key], str(one["error"])) for one in results
     )
     assert (await run.status()).awaits == []
-    replayer = Replayer(
-        workflows=list(shell(client_app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    await replayer.replay_workflow(await run._handle.fetch_history())
+    await replay(run.client.temporal, run.id)
 
 
 def app_of(plan) -> App:

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -25,12 +24,11 @@ from sojourn import (
     RunPolicy,
     ToolRequest,
     Toolset,
-    data_converter,
 )
 from sojourn.contracts.message import ImagePart, TextPart
 from sojourn.errors import RunCanceled
 from sojourn.events.one_run import status_in_history
-from workflows.agent_run import AgentRun
+from tests.chain import replay
 
 tools = Toolset("stop.tools")
 outside = Toolset("stop.outside", external=True)
@@ -168,10 +166,7 @@ async def check(session, traces) -> list[Message]:
     ended = [event.tool_call_id for event in events if event.type == "tool_end"]
     assert sorted(started) == sorted(ended)
     assert len(set(ended)) == len(ended)
-    replayer = Replayer(
-        workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
-    )
-    await replayer.replay_workflow(await traces(session.run).handle.fetch_history())
+    await replay(session.run.client.temporal, session.run.id)
     live = await session.run._query_status()
     folded = await status_in_history(session.run.client.temporal, session.run.id)
     one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))

@@ -12,12 +12,11 @@ import random
 from datetime import timedelta
 
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+from temporalio.workflow import NondeterminismError
 
-from sojourn import Agent, App, PlanResult, RunPolicy, SojournError, Toolset, Turn, data_converter
+from sojourn import Agent, App, PlanResult, RunPolicy, SojournError, Toolset, Turn
 from sojourn.contracts.run import RunStatus
-from sojourn.events.one_run import executions_before, present_execution
-from sojourn.worker import shell
+from tests.chain import replay
 
 local_plan = importlib.import_module("workflows.local_plan")
 check_approval = importlib.import_module("activities.approvals")
@@ -93,7 +92,7 @@ async def test_a_run_that_is_asked_all_the_time_replays(serve, monkeypatch):
         assert (await run.result()).text == f"{ROUNDS} rounds"
         is_over.set()
         await asyncio.gather(*asking)
-        faults += await not_replayed(client, app, run.id)
+        faults += await not_replayed(client, run.id)
     assert faults == []
 
 
@@ -149,22 +148,14 @@ async def test_a_run_that_is_asked_while_its_approvals_are_checked_replays(serve
         assert "CheckApprovalActivity" in names
         markers = [e.marker_recorded_event_attributes.marker_name for e in history.events]
         assert "core_local_activity" not in markers
-        faults += await not_replayed(client, app, run.id)
+        faults += await not_replayed(client, run.id)
     assert faults == []
 
 
-async def not_replayed(client, app: App, run_id: str) -> list[str]:
-    """The executions of a run that do not replay, with the reason of each."""
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    last = await present_execution(client.temporal, run_id)
-    faults: list[str] = []
-    for execution in [last, *await executions_before(client.temporal, run_id, last, 1_000)]:
-        history = await client.temporal.get_workflow_handle(run_id, run_id=execution).fetch_history()
-        result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-        if result.replay_failure:
-            faults.append(f"{execution}: {result.replay_failure}"[:300])
-    return faults
+async def not_replayed(client, run_id: str) -> list[str]:
+    """Why a run does not replay."""
+    try:
+        await replay(client.temporal, run_id)
+    except NondeterminismError as error:
+        return [f"{run_id}: {error}"[:300]]
+    return []

@@ -10,12 +10,11 @@ from datetime import timedelta
 
 import pytest
 from temporalio import activity
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, App, PlanResult, RunFailed, Toolset, Turn, data_converter
+from sojourn import Agent, App, PlanResult, RunFailed, Toolset, Turn
 from sojourn.contracts import RunInput
 from sojourn.events.one_run import status_in_history, transcript_of
-from sojourn.worker import shell
+from tests.chain import replay
 
 tools = Toolset("test.cut")
 hangs, release = asyncio.Event(), asyncio.Event()
@@ -82,13 +81,8 @@ async def told(session) -> list[tuple[str, str, list[str]]]:
 
 async def agrees(session) -> None:
     """The status that the history tells equals that of the run, and the history replays."""
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
     temporal = session.run.client.temporal
-    await replayer.replay_workflow(await temporal.get_workflow_handle(session.run.id).fetch_history())
+    await replay(temporal, session.run.id)
     live, folded = await session.run._query_status(), await status_in_history(temporal, session.run.id)
     one, other = (
         status.model_copy(update={"started_at": None}).model_dump(exclude={"caps"})

@@ -8,13 +8,12 @@ import pytest
 from structlog.testing import capture_logs
 from temporalio import activity
 from temporalio.api.enums.v1 import EventType
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from activities.transcripts import Transcripts
-from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn, data_converter
+from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.errors import RunCanceled
 from sojourn.testing import ScriptedPlanner
-from sojourn.worker import shell
+from tests.chain import replay
 
 limits = importlib.import_module("activities.plan")
 local_plan = importlib.import_module("workflows.local_plan")
@@ -72,12 +71,7 @@ class Counting:
 
 async def replayed(run) -> None:
     """Replay the run's history as a worker that takes it over does."""
-    replayer = Replayer(
-        workflows=list(shell(app_of(Counting(0))).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    await replayer.replay_workflow(await run.client.temporal.get_workflow_handle(run.id).fetch_history())
+    await replay(run.client.temporal, run.id)
 
 
 async def test_after_the_first_turn_a_run_is_planned_locally(serve, traces):

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 import temporalio.client
 import temporalio.worker
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -20,9 +19,8 @@ from sojourn import (
     SojournPlugin,
     Turn,
     Worker,
-    data_converter,
 )
-from sojourn.worker import shell
+from tests.chain import replay
 
 
 async def plan(turn: Turn) -> PlanResult:
@@ -64,12 +62,7 @@ async def test_a_query_before_signals_and_updates_does_not_split_their_task(temp
         await asyncio.gather(sent, asked)
         output = await (await session.send("third", message_id="m2")).result()
     assert output.text == "third"
-    replayer = Replayer(
-        workflows=list(shell(app).workflows),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=data_converter,
-    )
-    await replayer.replay_workflow(await handle.fetch_history())
+    await replay(client.temporal, handle.id)
 
 
 async def test_a_query_is_answered_from_the_last_task(temporal_address):

@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 import temporalio.client
 from temporalio import activity
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from activities import heartbeat
-from sojourn import Agent, App, Client, PlanResult, RunFailed, Toolset, Turn, Worker, data_converter
-from workflows.agent_run import AgentRun
+from sojourn import Agent, App, Client, PlanResult, RunFailed, Toolset, Turn, Worker
+from tests.chain import replay
 
 KINDS = pytest.mark.parametrize(
     "kind",
@@ -84,17 +83,10 @@ async def test_runs_on_a_shared_queue_find_their_worker(
         outputs = await asyncio.gather(*(run.result() for run in runs))
         assert [output.text for output in outputs] == names * 5
         assert made == dict.fromkeys(names, 5)
-        replayer = Replayer(
-            workflows=[AgentRun],
-            data_converter=data_converter,
-            workflow_runner=UnsandboxedWorkflowRunner(),
-        )
         for run in runs:
             kinds = [event.type async for event in run.events()]
             assert [kinds.count(each) for each in ("plan_started", "tool_start", "tool_end")] == [2, 1, 1]
-            await replayer.replay_workflow(
-                await clients[0].temporal.get_workflow_handle(run.id).fetch_history()
-            )
+            await replay(clients[0].temporal, run.id)
     assert {*refused} >= ({"PlanActivity", "ExecuteToolActivity"} if stays else {"PlanActivity"})
 
 
