@@ -12,7 +12,8 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from sojourn import search_attributes
 from sojourn.authoring.app import App
-from sojourn.converter.data_converter import GuardedDataConverter, data_converter
+from sojourn.connection.connect import converter_with
+from sojourn.converter.data_converter import GuardedDataConverter
 from sojourn.errors import DefinitionError
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
@@ -40,7 +41,8 @@ class SojournPlugin(SimplePlugin):
     worker = temporalio.worker.Worker(client, task_queue="mine", workflows=[MyWorkflow])
     ```
 
-    The client gets `sojourn.data_converter`, and keeps its codec and storage. A worker of this client gets the
+    The client gets `sojourn.data_converter`, and keeps its codec and storage; a client without a codec gets the one of
+    SOJOURN_KEYRING or SOJOURN_CODEC. A worker of this client gets the
     workflow `AgentRun` and the activities; the app's MCP servers are connected while the worker runs. Its other workflows
     may start runs as child workflows: `execute_child_workflow("AgentRun", RunInput(...))`.
 
@@ -92,12 +94,13 @@ class SojournPlugin(SimplePlugin):
 
 def _converter(clients: DataConverter | None) -> DataConverter:
     if clients is None or isinstance(clients, GuardedDataConverter):
-        return clients or data_converter
+        return clients or converter_with()
+    ours = converter_with(clients.payload_codec)
+    errors = clients if clients.payload_codec else ours
     return dataclasses.replace(
-        data_converter,
-        payload_codec=clients.payload_codec,
+        ours,
         external_storage=clients.external_storage,
-        failure_converter_class=clients.failure_converter_class,
+        failure_converter_class=errors.failure_converter_class,
     )
 
 

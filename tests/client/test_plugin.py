@@ -19,6 +19,7 @@ from sojourn import (
 )
 from sojourn.contracts import RunInput
 from sojourn.testing.scripted import ScriptedPlanner
+from tests.crypto.ring import make_ring
 
 
 @workflow.defn
@@ -61,3 +62,15 @@ async def test_a_worker_of_ones_own_serves_runs(temporal_address):
             if event.type == "tool_end"
         ]
     assert ends == [note.id]
+
+
+async def test_a_client_without_a_codec_gets_that_of_the_settings(temporal_address, tmp_path, monkeypatch):
+    """A worker of one's own serves encrypted runs by SOJOURN_KEYRING alone."""
+    make_ring(tmp_path / "ring")
+    monkeypatch.setenv("SOJOURN_KEYRING", str(tmp_path / "ring"))
+    app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]))])
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    temporal = await temporalio.client.Client.connect(temporal_address, plugins=[SojournPlugin(app)])
+    async with temporalio.worker.Worker(temporal, task_queue=client.task_queue or ""):
+        turn = await client.session("test.agent", uuid.uuid4().hex[:8]).send("go")
+        assert (await turn.result()).text == "done"

@@ -111,7 +111,7 @@ async def test_decisions_are_found_by_their_days(office, decided):
             days = {
                 name: str(today + timedelta(days=number))
                 for name, number in (("since", first), ("until", last))
-            }
+            } | {"agent": "office.clerk"}
             page = await http.get("/decisions", params=days)
             assert f'value="{days["until"]}"' in page.text
             assert (f"/inbox/{money.id}/" in page.text) is is_there

@@ -246,6 +246,7 @@ async def test_the_mouse_is_armed_like_the_keys(office, visit):
     runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(2)]
     page = await with_clock(visit, f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
     approve = page.get_by_role("button", name="Approve", exact=False).first
+    await expect(page.locator("#list .row")).to_have_count(2)
     await read(page)
     at = await centre_of(approve)
     await stop(page)
@@ -358,6 +359,8 @@ async def test_a_question_is_answered_in_words_or_declined(office, visit, script
     one, wait = await office.asks("which 1. this 2. that", labels=labels)
     other, _ = await office.asks("which", labels=labels)
     page = await visit(office.page_of(one, wait) + f"?{query}", script=script)
+    while await page.locator("#list .row").count() < 2:  # a page does not wait for all that it lists
+        await page.reload()
     await expect(page.locator("#open .prose")).to_contain_text("1. this 2. that")
     await page.locator("form.answer textarea").fill("the <b>second</b>")
     await decide(page.get_by_role("button", name="Answer", exact=True))
