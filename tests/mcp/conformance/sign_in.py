@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from sojourn import Agent, App, Client, PlanResult, Principal, Run, RunPolicy, Worker, mcp
+from sojourn import Agent, App, ApprovalPolicy, Client, PlanResult, Principal, Run, RunPolicy, Worker, mcp
 from sojourn.asgi import create_app
 from sojourn.vault import FolderVault
 from sojourn.vault.sealed import TokenVault
@@ -41,7 +41,12 @@ async def sign_in_and_call(address: str, folder: Path, url: str, context: str) -
         }
     signing_in = mcp.SignIn(client_metadata_url=METADATA, **known)
     toolset = mcp.McpToolset("suite.server", transport=mcp.Http(url, auth=signing_in))
-    policy = RunPolicy(interrupts_allowed=True, max_consecutive_failed_tool_calls=None, similar_errors=None)
+    policy = RunPolicy(
+        interrupts_allowed=True,
+        approval=ApprovalPolicy(tainted="allow"),  # the suite's tools say nothing of their effects
+        max_consecutive_failed_tool_calls=None,
+        similar_errors=None,
+    )
     app = App(agents=[Agent("suite.client", planner=plan, uses=[toolset], policy=policy)])
     app.__dict__["vault"] = TokenVault(FolderVault(folder), make_ring(folder.with_suffix(".json")))
     client = await Client.connect(address, task_queue=f"conformance-{uuid.uuid4().hex[:8]}")
