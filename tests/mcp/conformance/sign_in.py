@@ -74,7 +74,7 @@ async def sign_in(run: Run, service: str, browser: httpx2.AsyncClient, question:
     if begun.status_code == 200:
         sent = await browser.get(begun.json()["authorization_url"])
         taken = await browser.get(sent.headers["location"])
-        if taken.status_code == 200:
+        if taken.status_code == 303:  # to the page that completes it
             done = await browser.post(f"{service}/v1/grants/suite.server/{begun.json()['id']}/complete")
             if done.status_code == 200:
                 return
