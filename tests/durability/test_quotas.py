@@ -1,14 +1,19 @@
-"""Quotas over four worker processes: the limits hold within 5 %."""
+"""Quotas over four worker processes: the limits hold within 5 %, and a killed worker loses no run and no place."""
 
 import asyncio
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.service import RPCError
 
 from sojourn import Client, Principal, Run
 from sojourn.client.quotas import read_quota_use
 from sojourn.contracts.quota import QuotaUse
+from sojourn.contracts.tenant_ids import ledger_id
 
 ACME = Principal(subject="ann", tenant="acme")
 RUNS = 12
@@ -94,3 +99,33 @@ async def test_starts_are_as_many_a_minute_as_the_quota_and_never_more(stage):
     )
     assert min(spread) >= 60 * 0.95
     assert (starts[-1] - starts[0]).total_seconds() <= 2 * 60 / 0.95 + 3
+
+
+async def test_killed_workers_lose_no_run_and_no_place(stage):
+    """Workers are killed while runs wait, those of the ledger too, and runs are terminated: all others end, and the places are free."""
+    app, workers = await fleet(stage, runs=8)
+    runs = await begin(stage.client, 60, 2.0)
+
+    async def some_work() -> bool:
+        return (await use_of(stage.client, app)).runs == 8
+
+    await stage.until("the places are taken", some_work)
+    for worker in workers[:3]:
+        worker.kill()
+    for run in runs[:5]:
+        with suppress(RPCError):  # it has ended
+            await stage.client.temporal.get_workflow_handle(run.id).terminate()
+    await asyncio.gather(*(stage.worker("quota_app:app", QUOTA_APP=app, QUOTA_RUNS="8") for _ in range(2)))
+    async with asyncio.timeout(300):
+        outputs = await asyncio.gather(*(run.result() for run in runs[5:]))
+    assert [output.text for output in outputs] == ["done"] * 55
+
+    async def found() -> bool:  # workers look for places that were lost while other runs wait
+        late = await begin(stage.client, 9, 0.1)
+        await asyncio.gather(*(run.result() for run in late))
+        return await is_free(stage.client, app)
+
+    await stage.until("all places are free", found)
+    history = await stage.client.temporal.get_workflow_handle(ledger_id(app, "acme")).fetch_history()
+    kinds = [event.event_type for event in history.events]
+    assert EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED not in kinds
