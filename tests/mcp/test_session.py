@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from sojourn import mcp
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.session import ServerSession
 
 
@@ -40,6 +41,7 @@ async def test_after_a_time_without_a_subscription_a_change_is_assumed(until):
         on_change=lambda: changes.append(client.subscriptions),
         on_drop=lambda *_: None,
         current_transport=lambda: mcp.Stdio("x"),
+        caller=Caller(),
     )
     async with anyio.create_task_group() as tasks:
         await tasks.start(session._listen, client)
