@@ -179,6 +179,7 @@ EVERY: dict[str, tuple[str, Shot]] = {
     "agent": ("/agents/office.clerk", _unfold),
     "health": ("/health-checks", _unfold),
     "sign_in": ("/sign-in", _nothing),
+    "grants": ("/grants", _nothing),
     "nothing_there": ("/nothing-there", _nothing),
 }
 """By name: the page, and what is done on it before; `{meter}` is the id of the wait of the run `meter`."""

@@ -187,7 +187,7 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
     transcripts = Transcripts(max_entries=1)
     app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([step(n) for n in range(4)]), uses=[desk])])
     activities = [PlanActivity(app, transcripts).plan, ExecuteToolActivity(app).execute_tool]
-    monkeypatch.setattr(sojourn.worker, "shell", lambda app: Shell([AgentRun], activities))
+    monkeypatch.setattr(sojourn.worker, "shell", lambda app, **_: Shell([AgentRun], activities))
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         runs = [await client.start("test.agent", word) for word in ("red", "blue")]
@@ -222,7 +222,7 @@ async def test_a_conversation_keeps_its_transcript_between_turns(temporal_addres
     transcripts = Transcripts()
     app = App(agents=[Agent("test.agent", planner=plan, uses=[desk])])
     activities = [PlanActivity(app, transcripts).plan, ExecuteToolActivity(app).execute_tool]
-    monkeypatch.setattr(sojourn.worker, "shell", lambda app: Shell([AgentRun], activities))
+    monkeypatch.setattr(sojourn.worker, "shell", lambda app, **_: Shell([AgentRun], activities))
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         session = client.session("test.agent", "kept")
@@ -239,7 +239,7 @@ async def test_a_run_that_ends_leaves_nothing_behind(temporal_address, monkeypat
     transcripts = Transcripts()
     app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]))])
     monkeypatch.setattr(
-        sojourn.worker, "shell", lambda app: Shell([AgentRun], [PlanActivity(app, transcripts).plan])
+        sojourn.worker, "shell", lambda app, **_: Shell([AgentRun], [PlanActivity(app, transcripts).plan])
     )
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):

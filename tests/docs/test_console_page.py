@@ -17,8 +17,11 @@ PARTS = re.compile(
 )
 """Paths that are no page."""
 
-OPENED = {"/runs/{run_id:path}/calls/{call_id}", "/talk/{agent_id}", "/review", "/bulk"}
-"""Pages that a click opens, and one that is another under its other address."""
+OPENED = {
+    *("/runs/{run_id:path}/calls/{call_id}", "/talk/{agent_id}", "/review", "/bulk"),
+    *("/grants/{toolset}", "/grants/{toolset}/done", "/grants/{toolset}/revoke"),
+}
+"""Pages that a click opens, one that is another under its other address, and those of a sign-in."""
 
 
 @pytest.fixture(scope="module")

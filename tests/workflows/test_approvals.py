@@ -454,7 +454,7 @@ async def test_decisions_may_come_with_the_plan(temporal_address, monkeypatch, u
     monkeypatch.setattr(sojourn.worker, "STICKY", timedelta(seconds=1))
 
     def worker_of(**part) -> Worker:
-        monkeypatch.setattr(sojourn.worker, "shell", lambda _: replace(whole, **part))
+        monkeypatch.setattr(sojourn.worker, "shell", lambda *_, **__: replace(whole, **part))
         return Worker(app, client)
 
     async with worker_of(workflows=[]):
