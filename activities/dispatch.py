@@ -32,7 +32,7 @@ from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.policy import merge_decisions, offered_tools, withheld_reason
-from sojourn.core.run.taint import taint_reason
+from sojourn.core.run.taint import is_closed, kept_in_fork, taint_reason
 from sojourn.core.schema.texts import admits_text
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.pace import run_in_thread
@@ -299,9 +299,7 @@ class Dispatcher:
 def _marks(spec: ToolSpec) -> dict[str, Any]:
     """Return what a dispatch says about text from outside in the result."""
     reason = taint_reason(spec)
-    # An MCP server's result may have parts that its schema does not cover.
-    is_closed = bool(reason) and spec.kind != "mcp" and not admits_text(spec.result.json_schema)
-    return {"taints": reason, "closed": is_closed}
+    return {"taints": reason, "closed": bool(reason) and is_closed(spec)}
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -355,7 +353,9 @@ class ForkedDispatches:
     ) -> Dispatch:
         if known := self.step.result_of(call):
             tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id).get(call.name)
-            return Dispatch(kind="answered", result=known, **(_marks(tool.spec) if tool else {}))
+            made = Dispatch(kind="answered", result=known, **(_marks(tool.spec) if tool else {}))
+            origin = self.step.dispatches.get(call.tool_call_id)
+            return kept_in_fork(origin, made, known) if origin else made
         if call.tool_call_id not in admitted:
             return Dispatch(kind="answered", result=not_executed(call, self.refused, self.dispatcher.limits))
         asks = self.step.asks

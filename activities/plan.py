@@ -178,7 +178,8 @@ class PlanActivity:
         if admission is not None:
             changes["quota"] = admission
         if policy is not None or info.attempt > 1:
-            changes |= {"policy": policy, "attempt": info.attempt}
+            first = {"policy": policy, "opening_taint": planning.opening_taint}
+            changes |= {**first, "attempt": info.attempt}
         outcome = outcome.recorded()
         return outcome.model_copy(update=changes) if changes else outcome
 

@@ -65,7 +65,7 @@ from sojourn.core.run.plan_rules import (
 from sojourn.core.run.policy import merge_decisions, offered_tools, policy_fault
 from sojourn.core.run.run_input import add_labels
 from sojourn.core.run.set_aside import drop_set_aside
-from sojourn.core.run.taint import taint_of
+from sojourn.core.run.taint import taint_by_tools, taint_of
 from sojourn.core.run.transcript import call_ids
 from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
@@ -212,11 +212,27 @@ class Planning:
 
     @cached_property
     def _taint(self) -> Taint:
+        known, opening = self.task.taint, self.opening_taint
+        if known is not None:
+            return known.joining(opening, None) if opening else known
         # Workflow code of an earlier version does not follow it.
-        if self.task.taint is not None or self.limits.approval.tainted == "allow":
-            return self.task.taint or Taint()
-        specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
-        return taint_of(self.messages, {str(spec.id): spec for spec in specs})
+        return Taint() if self.limits.approval.tainted == "allow" else taint_of(self.messages, self._specs)
+
+    @cached_property
+    def opening_taint(self) -> Taint | None:
+        """The text from outside in results with which the run began, for its first plan.
+
+        Only a worker knows the declarations of their tools.
+        """
+        is_first = self.task.plan == 1 or self.task.unlimited
+        if self.task.taint is None or not is_first:
+            return None
+        found = taint_by_tools(self.messages, self._specs)
+        return found if found.count else None
+
+    @property
+    def _specs(self) -> dict[str, ToolSpec]:
+        return {str(spec.id): spec for spec in self.app.tool_specs_for_agent(self.task.agent_id) or []}
 
     async def _plan(self, decision: PolicyDecision | None) -> Any:
         task, run = self.task, self._run(decision)

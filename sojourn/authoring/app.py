@@ -50,7 +50,7 @@ from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.approval import approvers_of, is_denied_once_tainted, judge
-from sojourn.core.run.taint import taint_reason
+from sojourn.core.run.taint import is_closed, taint_reason
 from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
 from sojourn.live.transport import LiveTransport
@@ -277,7 +277,7 @@ class App:
             if not isinstance(toolset, RemoteToolset)
             for tool in toolset.tools.values()
         ]
-        outside = next((spec for spec in specs if taint_reason(spec)), None)
+        outside = next((spec for spec in specs if taint_reason(spec) and not is_closed(spec)), None)
         for spec in specs:
             call = ToolRequest(name=spec.id)
             if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
@@ -404,15 +404,33 @@ class App:
         """Return the tools that tainted runs deny, by agent.
 
         They are those of agents that may ask no person, and whose policy does not say `deny` or `allow` itself.
-        Tools of MCP servers are known once a worker has listed them.
+        An agent also gets text from outside from the agents that it calls, and from those that call it. Tools
+        of MCP servers are known once a worker has listed them.
         """
         found: dict[str, list[str]] = {}
-        for agent in self._agents.values():
-            specs, approval = self.tool_specs_for_agent(agent.id) or [], agent.policy.approval
-            may_ask = agent.policy.interrupts_allowed or self._allow_loosening
-            if not may_ask and approval.tainted == "ask" and any(map(taint_reason, specs)):
-                found[agent.id] = [str(spec.id) for spec in specs if is_denied_once_tainted(spec, approval)]
+        for agent_id in self._agents:
+            tree = self._agents_below(agent_id)
+            if any(taint_reason(spec) for specs in tree.values() for spec in specs):
+                found |= {each: self._denied_once_tainted(self._agents[each], tree[each]) for each in tree}
         return {agent_id: denied for agent_id, denied in found.items() if denied}
+
+    def _denied_once_tainted(self, agent: Agent, specs: list[ToolSpec]) -> list[str]:
+        approval = agent.policy.approval
+        may_ask = agent.policy.interrupts_allowed or self._allow_loosening
+        if may_ask or approval.tainted != "ask":
+            return []
+        return [str(spec.id) for spec in specs if is_denied_once_tainted(spec, approval)]
+
+    def _agents_below(self, agent_id: str) -> dict[str, list[ToolSpec]]:
+        """Return an agent and all that it calls, also through others, with their tools."""
+        below: dict[str, list[ToolSpec]] = {}
+        open_ids = [agent_id]
+        while open_ids:
+            each = open_ids.pop()
+            if each not in below and each in self._agents:
+                below[each] = self.tool_specs_for_agent(each) or []
+                open_ids += [spec.agent_id for spec in below[each] if spec.agent_id]
+        return below
 
     def unknown_toolsets(self, agent_id: str) -> list[str]:
         """Return an agent's remote toolsets whose tools this process does not know."""

@@ -126,6 +126,8 @@ class ForkedStep(Record):
     """The planner's message with the calls."""
     results: list[ToolResult] = []
     """The results that calls of the step have already; the other calls are judged and carried out."""
+    dispatches: dict[str, Dispatch] = {}
+    """What the origin's dispatches say about text from outside in these results, by call id."""
     edited: list[str] = []
     """Ids of the calls with edited arguments. They fit the tool's schema, or the run fails."""
     asks: AwaitConfirmation | None = None

@@ -285,13 +285,17 @@ class Limits(Record):
     @model_validator(mode="before")
     @classmethod
     def _as_recorded(cls, value: Any) -> Any:
-        # An older version records its policy in full, without `tainted`. A run that began with it goes on as it did.
-        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        recorded = fields.get("approval")
-        approval = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
-        if "tainted" in approval or not approval.keys() >= _FIRST_FIELDS:
-            return cast("Any", value)
-        return {**fields, "approval": {**approval, "tainted": "allow"}}
+        return _as_recorded(value)
+
+
+def _as_recorded(value: Any) -> Any:
+    # An older version records its policy in full, without `tainted`. A run that began with it goes on as it did.
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    recorded = fields.get("approval")
+    approval = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
+    if "tainted" in approval or not approval.keys() >= _FIRST_FIELDS:
+        return cast("Any", value)
+    return {**fields, "approval": {**approval, "tainted": "allow"}}
 
 
 _FIRST_FIELDS = {
@@ -400,6 +404,11 @@ class RunPolicyOverride(Declaration):
     """US dollars spent on models, in the run and its child runs."""
     session: SessionPolicy | None = None
     """In a conversation: the limits of the whole; the stricter of each counts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_recorded(cls, value: Any) -> Any:
+        return _as_recorded(value)
 
     def set_fields(self) -> dict[str, Any]:
         """Return the fields that are set."""

@@ -52,7 +52,8 @@ class TaintSource(Record):
     """The child run that read the text, or the run in which a run began; empty for the run's own call."""
     reason: str
     """`open_world`: the tool is declared so. `untrusted_server`: the tool of an MCP server that is not trusted. `outside`: the tool
-    said so of this result. `attachment`: a file of a message, which a tool made of such text. An open set.
+    said so of this result. `attachment`: a file of a message, which a tool made of such text. `unknown_tool`: the run began with a
+    result of a tool that its agent does not have. An open set.
     """
     source: str = ""
     """Where the text came from, in words, if the tool said so; or the name of the file."""

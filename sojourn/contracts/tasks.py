@@ -175,6 +175,8 @@ class PlanOutcome(Record):
     """`MalformedAnswer` when the answer does not fit the schema that the parent expects; else None."""
     policy: RunPolicy | None = None
     """In the first plan's result: the run's policy, in full."""
+    opening_taint: Taint | None = None
+    """In the first plan's result: the text from outside in results with which the run began, as the declarations of their tools say."""
     attempt: int = 1
     overtime: bool = False
     """Whether the time budget was used up before the planner answered."""

@@ -242,5 +242,12 @@ def test_a_policy_of_an_older_version_does_not_know_taint() -> None:
     for kind in (RunPolicy, Limits):
         for read in (kind.model_validate(written), kind.model_validate_json(json.dumps(written))):
             assert (read.approval.tainted, read.approval.asks_for) == ("allow", "nothing")
+    override = {"approval": written["approval"]}  # of the client, or for a child run
+    for read in (
+        RunPolicyOverride.model_validate(override),
+        RunPolicyOverride.model_validate_json(json.dumps(override)),
+    ):
+        assert read.approval
+        assert read.approval.tainted == "allow"
     assert RunPolicy.model_validate_json('{"approval": {"asks_for": "nothing"}}').approval.tainted == "ask"
     assert RunPolicy().approval.tainted == ApprovalPolicy(**written["approval"]).tainted == "ask"

@@ -6,6 +6,7 @@ import pytest
 
 from sojourn import (
     Agent,
+    AgentTool,
     App,
     ApprovalPolicy,
     AwaitConfirmation,
@@ -198,3 +199,50 @@ def test_an_app_whose_agent_could_not_go_on_is_refused() -> None:
         declare(FREE)
     for given in ("deny", "allow"):
         declare(ApprovalPolicy(run_tools=["*"], tainted=given))
+
+
+def test_an_agent_that_reads_only_verdicts_is_not_refused() -> None:
+    """A result without room for text stops no app. An error may have some, so that `sojourn doctor` lists what is denied then."""
+    tools = Toolset("once.tools")
+
+    @tools.tool(read_only=True, open_world=True)
+    async def is_spam() -> bool:
+        """Judge a page."""
+        return True
+
+    @tools.tool(destructive=True)
+    async def wipe() -> str:
+        """Wipe a disk."""
+        return ""
+
+    agent = Agent("once.judge", planner=planner(), uses=[tools], policy=RunPolicy(approval=FREE))
+    assert App(agents=[agent]).denied_once_tainted() == {"once.judge": ["once.tools.wipe"]}
+
+
+def test_an_agent_is_denied_what_agents_above_or_below_it_have_read() -> None:
+    """A child run begins with the sources of its parent, and brings its own back, also through others."""
+    reads, wipes = Toolset("once.reads"), Toolset("once.wipes")
+
+    @reads.tool(read_only=True, open_world=True)
+    async def read() -> str:
+        """Read a page."""
+        return ""
+
+    @wipes.tool(destructive=True)
+    async def wipe() -> str:
+        """Wipe a disk."""
+        return ""
+
+    def agent(name: str, *uses) -> Agent:
+        return Agent(f"once.{name}", planner=planner(), uses=[*uses], policy=RunPolicy(approval=FREE))
+
+    def calls(below: Agent):
+        return below.export(f"{below.id}_tools", tools=[AgentTool("ask", args=dict[str, str], user="Go.")])
+
+    reader, wiper = agent("reader", reads), agent("wiper", wipes)
+    middle = agent("middle", calls(reader))
+    up = agent("up", calls(middle), wipes)
+    down = agent("down", calls(wiper), reads)
+    assert App(agents=[up, middle, reader]).denied_once_tainted() == {"once.up": ["once.wipes.wipe"]}
+    assert App(agents=[down, wiper]).denied_once_tainted() == {"once.wiper": ["once.wipes.wipe"]}
+    assert App(agents=[agent("alone", calls(wiper)), wiper]).denied_once_tainted() == {}

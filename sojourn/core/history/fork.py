@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.dispatch import ForkedStep
+from sojourn.contracts.dispatch import Dispatch, ForkedStep
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.run import ForkChange, ForkedFrom
@@ -185,6 +185,11 @@ def _repeat_call(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
     forked_step = ForkedStep(
         message=message,
         results=results,
+        dispatches={
+            call.tool_call_id: Dispatch(kind=made.kind, taints=made.taints, closed=made.closed)
+            for call, made in zip(step.plan.calls, step.plan.dispatches, strict=False)
+            if call.tool_call_id in step.results
+        },
         edited=[] if arguments is None else [call_id],
         asks=approval_to_repeat(step, call_id) if change.asks else None,
     )
@@ -244,7 +249,8 @@ def _begin_anew(
         unsettled=state.unsettled,
         unexecuted=state.unexecuted,
         carried=state.carried,
-        taint=state.taint,
+        # A lift is a decision about one run.
+        taint=state.taint and state.taint.model_copy(update={"lifted": 0}),
         memory=state.memory,
     )
 
@@ -285,7 +291,8 @@ def _settle(
 ) -> RunState:
     # Answered calls keep their results. The others are answered as not executed.
     executed = [
-        replaced.get(call.tool_call_id) or step.results.get(call.tool_call_id) or _not_executed(call, run_id)
+        _replace(step.results.get(call.tool_call_id), replaced.get(call.tool_call_id))
+        or _not_executed(call, run_id)
         for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
     ]
     active = ActiveTime(budget=step.state.active.budget)
@@ -293,6 +300,11 @@ def _settle(
     state = copy_with(state, limit=None, active=active, totals=RunTotals())
     safeguards = state.judge_step(step.plan.calls, executed, now)
     return state.settled(step.plan, executed, safeguards, now)
+
+
+def _replace(known: ToolResult | None, by: ToolResult | None) -> ToolResult | None:
+    # Another result takes no mark of text from outside away.
+    return by.model_copy(update={"taint": known.taint}) if by and known and known.taint else by or known
 
 
 def _carry_unknown(

@@ -261,7 +261,7 @@ def why_consequential(spec: ToolSpec, approval: ApprovalPolicy, *, is_strict: bo
     """Return why a call needs a person in a tainted run, as a clause.
 
     Empty if it does not. The calls of a child run are judged there. An MCP server that is not trusted is
-    believed when it says that its tool changes something: then `destructiveHint` is true by default. A tool of
+    believed when it says that its tool changes something: then `destructiveHint` is true by default, for any server. A tool of
     which it says nothing counts only if `is_strict`, so that a run that may ask no person can go on with it.
     """
     says = spec.annotations
@@ -271,6 +271,8 @@ def why_consequential(spec: ToolSpec, approval: ApprovalPolicy, *, is_strict: bo
         return "it is destructive"
     if is_marked(spec) or approval.rules_for(spec.id, spec.tags):
         return "a person would have to approve it"
+    if spec.kind == "mcp" and says.read_only is False and says.destructive is None:
+        return "its server does not call it harmless"
     if not spec.trusted and says.read_only is not True and says.destructive is not False:
         is_said = says.destructive is True or says.read_only is False
         return "its server does not call it harmless" if is_said or is_strict else ""

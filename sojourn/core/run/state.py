@@ -443,6 +443,8 @@ class RunState:
         state = copy_with(self, accepted_attempt=plan.attempt, unseen=None, notices=tuple(plan.notices))
         if plan.policy:
             state = state.agreeing(plan.policy)
+        if plan.opening_taint and state.taint is not None:
+            state = copy_with(state, taint=state.taint.joining(plan.opening_taint, None))
         if plan.decision:
             state = state.tightened(plan.decision, now)
         if plan.visibility == "subject" and state.opening.parent is None:

@@ -16,14 +16,18 @@ from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.schema.texts import admits_text
 from sojourn.values.visible import inert
 
 __all__ = [
     "UNREAD_CODES",
+    "is_closed",
+    "kept_in_fork",
     "result_taint",
     "taint_after",
     "taint_at_start",
     "taint_by_files",
+    "taint_by_tools",
     "taint_counts",
     "taint_of",
     "taint_reason",
@@ -48,14 +52,22 @@ def taint_reason(spec: ToolSpec) -> str:
     return "open_world" if reaches or (spec.kind == "mcp" and reaches is None) else ""
 
 
+def is_closed(spec: ToolSpec) -> bool:
+    """Return whether a result that fits the tool's declaration has no room for text.
+
+    An MCP server's result may have parts that its schema does not cover.
+    """
+    return spec.kind != "mcp" and not admits_text(spec.result.json_schema)
+
+
 def taint_at_start(opening: RunInput) -> Taint:
     """Return the taint with which a run begins: in a child run, that of its parent.
 
-    Files of its messages may have such text too.
+    Files and results of its messages may have such text too.
     """
     before, parent = opening.taint or Taint(), opening.parent
     before = before.found_in(parent.parent_run_id) if parent else before
-    return taint_by_files(before, opening.messages)
+    return _taint_by_results(taint_by_files(before, opening.messages), opening.messages)
 
 
 def taint_after(
@@ -112,19 +124,57 @@ def taint_of(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Tain
 
     For a run whose workflow code does not follow the sources itself.
     """
+    files = taint_by_files(Taint(), (message for message in messages if message.role != "tool"))
+    return _taint_by_results(files, messages).joining(taint_by_tools(messages, specs), None)
+
+
+def taint_by_tools(messages: Sequence[Message], specs: Mapping[str, ToolSpec]) -> Taint:
+    """Return the taint by the declarations of the tools whose results are here.
+
+    Results that name their sources themselves are left out.
+    """
     taint = Taint()
-    for message in messages:
-        if message.role != "tool":
-            taint = taint_by_files(taint, [message])
-        for result in message.tool_results:
-            spec = specs.get(result.name)
-            if result.taint and result.taint.count:
-                taint = taint.joining(result.taint, None)
-            elif spec is not None and (reason := taint_reason(spec)):
-                taint = taint.adding(
-                    TaintSource(tool=result.name, tool_call_id=result.tool_call_id, reason=reason)
-                )
+    for result in (result for message in messages for result in message.tool_results):
+        reason = "" if _is_marked(result) else _reason_by_tool(result, specs.get(result.name))
+        if reason:
+            taint = taint.adding(_source(result, reason))
     return taint
+
+
+def _reason_by_tool(result: ToolResult, spec: ToolSpec | None) -> str:
+    if spec:
+        return taint_reason(spec)
+    # A model's own question has no tool's id, and the answer to an invented call comes from the run.
+    is_own = "." not in result.name or (result.error is not None and result.error.code == "unknown_tool")
+    return "" if is_own else "unknown_tool"
+
+
+def kept_in_fork(origin: Dispatch, present: Dispatch, result: ToolResult) -> Dispatch:
+    """Return the dispatch of a call that a fork answers with the result of its origin.
+
+    What held text from outside there does so here, whatever the tool says of its results today, which can only
+    add.
+    """
+    reason = result_taint(origin, result)
+    if not reason:
+        return present if present.taints else present.model_copy(update={"closed": origin.closed})
+    if not _is_marked(result):
+        result = result.model_copy(update={"taint": Taint().adding(_source(result, reason))})
+    return present.model_copy(update={"result": result, "taints": reason, "closed": False})
+
+
+def _taint_by_results(taint: Taint, messages: Iterable[Message]) -> Taint:
+    for result in (result for message in messages for result in message.tool_results):
+        taint = taint.joining(result.taint, None) if result.taint else taint
+    return taint
+
+
+def _is_marked(result: ToolResult) -> bool:
+    return result.taint is not None and result.taint.count > 0
+
+
+def _source(result: ToolResult, reason: str) -> TaintSource:
+    return TaintSource(tool=result.name, tool_call_id=result.tool_call_id, reason=reason)
 
 
 def taint_counts(taint: Taint | None, approval: ApprovalPolicy) -> bool:

@@ -11,6 +11,8 @@ __all__ = ["admits_text"]
 
 _MAX_DEPTH = 20
 
+_MAX_ITEMS = 8
+
 _FIXED = {"boolean", "null"}
 
 
@@ -65,5 +67,18 @@ def _of_kind(root: Schema, schema: Schema, kind: Any, depth: int) -> bool:
         return is_open or any(_admits(root, each, depth + 1) for each in fields.values())
     if kind == "array":
         items = [schema.get("items", True), *schema.get("prefixItems", ())]
-        return any(_admits(root, each, depth + 1) for each in items)
+        return not _is_short(root, schema) or any(_admits(root, each, depth + 1) for each in items)
     return True
+
+
+def _is_short(root: Schema, schema: Schema) -> bool:
+    # A long row of letters is a text, also if a schema lists each letter.
+    items = schema.get("items", True)
+    first, most = schema.get("prefixItems", ()), schema.get("maxItems")
+    if items is False:
+        return len(first) <= _MAX_ITEMS
+    if isinstance(most, int) and most <= _MAX_ITEMS:
+        return True
+    reference = items.get("$ref") if is_object(items) else None
+    listed = resolve(root, reference) if isinstance(reference, str) else items
+    return schema.get("uniqueItems") is True and is_object(listed) and "enum" in listed and not first

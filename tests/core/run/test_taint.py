@@ -31,6 +31,7 @@ from sojourn.core.run.set_aside import SetAsideRequest
 from sojourn.core.run.state import RunState
 from sojourn.core.run.taint import (
     UNREAD_CODES,
+    kept_in_fork,
     taint_after,
     taint_by_files,
     taint_of,
@@ -65,6 +66,7 @@ SAYS_NOTHING = tool("mcp", trusted=False, open_world=True)
 SAYS_HARMLESS = tool("mcp", trusted=False, destructive=False)
 SAYS_READS = tool("mcp", trusted=False, read_only=True)
 SAYS_CHANGES = tool("mcp", trusted=False, read_only=False)
+TRUSTED_CHANGES = tool("mcp", read_only=False)
 TAINT = Taint().adding(TaintSource(tool="web.page.get", tool_call_id="c3", reason="open_world", at=NOON))
 
 
@@ -96,11 +98,14 @@ WITH_TAINT = [
     (PLAIN, {**EXEMPT, "rules": [RULE]}, None, ("run", "ask")),
     (PLAIN, {**EXEMPT, "asks_for": "changes"}, None, ("run", "ask")),
     (SAYS_CHANGES, {}, None, ("run", "ask")),
+    (TRUSTED_CHANGES, {}, None, ("run", "ask")),
     (SAYS_NOTHING, {}, None, ("run", "ask")),
     # ... but not if the call destroys nothing, if a program outside decides, or if the child run is judged itself ...
     (PLAIN, {}, None, ("run", "run")),
     (READS, {"asks_for": "everything"}, None, ("run", "run")),
     (SAYS_HARMLESS, {}, None, ("run", "run")),
+    (tool("mcp"), {}, None, ("run", "run")),
+    (tool("mcp", read_only=False, destructive=False), {}, None, ("run", "run")),
     (SAYS_READS, {}, None, ("run", "run")),
     (EXTERNAL, EXEMPT, None, ("run", "run")),
     (AGENT, {**EXEMPT, "asks_for": "everything"}, None, ("run", "run")),
@@ -181,6 +186,30 @@ def test_a_result_taints_the_run_if_its_dispatch_says_so() -> None:
     assert taint_after(None, plan, [result()], NOON) is None
 
 
+READ, BARE = result(result="text"), result(result=True)
+OUTSIDE = Dispatch(taints="open_world")
+
+
+@pytest.mark.parametrize(
+    ("origin", "present", "known", "counts"),
+    [
+        (OUTSIDE, Dispatch(), READ, True),  # the tool is declared otherwise today
+        (OUTSIDE, Dispatch(taints="open_world", closed=True), BARE, True),
+        (Dispatch(kind="external", taints="open_world"), Dispatch(), result("denied"), True),
+        (Dispatch(), OUTSIDE, READ, True),
+        (Dispatch(), Dispatch(), READ, False),
+        (Dispatch(kind="child"), Dispatch(), result(result="text", taint=TAINT), True),
+        (Dispatch(kind="child", closed=True), Dispatch(), result(result=True, taint=TAINT), False),
+    ],
+)
+def test_a_fork_keeps_the_marks_of_the_results_that_it_keeps(origin, present, known, counts: bool) -> None:
+    """What was text from outside in the origin is so in the fork; today's declaration can only add."""
+    kept = kept_in_fork(origin, present.model_copy(update={"kind": "answered", "result": known}), known)
+    plan = PlanOutcome(calls=[CALL], dispatches=[kept])
+    taint = taint_after(Taint(), plan, [kept.result], NOON)
+    assert (taint.count > 0) is counts
+
+
 def test_a_transcript_tells_what_workflow_code_did_not_follow() -> None:
     """For a run of an older version, the results of a transcript that tools from outside gave are the sources."""
     read = ToolResult(name="web.page.get", tool_call_id="c1", result="text")
@@ -233,7 +262,14 @@ MARK = {"enum": ["spam", "mail"]}
         ({"anyOf": [MARK, {"type": "null"}]}, False),
         ({"$ref": "#/$defs/M", "$defs": {"M": MARK}}, False),
         ({"allOf": [MARK, {"type": "string"}]}, False),
-        ({"type": "array", "items": MARK}, False),
+        ({"type": "array", "items": MARK, "maxItems": 8}, False),
+        ({"type": "array", "items": MARK, "uniqueItems": True}, False),
+        ({"type": "array", "items": {"$ref": "#/$defs/M"}, "uniqueItems": True, "$defs": {"M": MARK}}, False),
+        ({"type": "array", "items": False, "prefixItems": [MARK, MARK]}, False),
+        ({"type": "array", "items": MARK}, True),  # a row of listed letters spells anything
+        ({"type": "array", "items": MARK, "maxItems": 9}, True),
+        ({"type": "array", "items": {"type": "array", "items": MARK}, "maxItems": 2}, True),
+        ({"type": "array", "items": False, "prefixItems": [MARK] * 9}, True),
         ({"type": "object", "properties": {"kind": MARK}, "additionalProperties": False}, False),
         ({"type": "object", "additionalProperties": False}, False),
         (False, False),
@@ -247,7 +283,7 @@ MARK = {"enum": ["spam", "mail"]}
         ({"$ref": "#/$defs/M", "$defs": {"M": {"$ref": "#/$defs/M"}}}, True),
         ({"$ref": "https://example.org"}, True),
         ({"type": "array"}, True),
-        ({"type": "array", "items": MARK, "prefixItems": [OPEN]}, True),
+        ({"type": "array", "items": MARK, "prefixItems": [OPEN], "maxItems": 3}, True),
         ({"type": "object", "properties": {"kind": MARK}}, True),
         ({"type": "object", "properties": {"why": OPEN}, "additionalProperties": False}, True),
         ({"properties": {"kind": MARK}, "additionalProperties": False}, True),
@@ -258,7 +294,7 @@ MARK = {"enum": ["spam", "mail"]}
     ],
 )
 def test_a_schema_tells_whether_its_values_have_room_for_text(schema, admits: bool) -> None:
-    """Booleans, null, listed values, and closed objects and arrays of these have none. What is not understood has room."""
+    """Booleans, null, listed values, and closed objects and short arrays of these have none. What is not understood has room."""
     assert admits_text(schema) is admits
 
 
