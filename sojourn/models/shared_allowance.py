@@ -30,7 +30,7 @@ PREFIX: Final = "sojourn:limits:"
 """Prefix of the keys; a digest of the provider, the URL and the API key follows."""
 
 KEPT: Final = 600.0
-"""Seconds for which Redis keeps an allowance that no worker changes."""
+"""Seconds for which Redis keeps an allowance that no worker changes, or a minute longer than a `Retry-After`."""
 
 SEEN: Final = 60.0
 """Seconds after its last change for which a worker counts."""
@@ -198,8 +198,9 @@ class SharedAllowance:
             for each in changes:
                 each.result = each.change(allowance, now)
             state = json.dumps({"allowance": allowance.to_json(), "workers": workers})
+            kept = max(KEPT, allowance.closed_until - now + 60)
             if await self._client.eval(
-                _COMPARE_AND_SET, 1, self._key, found or b"", state, round(KEPT * 1000)
+                _COMPARE_AND_SET, 1, self._key, found or b"", state, round(kept * 1000)
             ):
                 break
             attempt += 1

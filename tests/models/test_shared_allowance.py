@@ -130,6 +130,18 @@ async def test_a_cancelled_wait_gives_its_tokens_back(fleet):
         assert (await other._shared.reserve(1, longest=0.0) or 0) < 10
 
 
+async def test_a_long_refusal_outlasts_the_time_for_which_redis_keeps_the_rest(redis, fleet, monkeypatch):
+    """A provider that says to come back in hours is not asked before, though no worker changes the allowance."""
+    monkeypatch.setattr(module, "KEPT", 1.0)
+    one, *_ = fleet(tokens_per_minute=60_000)
+    assert one._shared
+    async with one._shared.connected():
+        await one._shared.count_refusal(0.0, retry_after=3_600.0)
+    async with Redis.from_url(redis.url, decode_responses=True) as client:
+        (key,) = await client.keys()
+        assert 3_600_000 < await client.pttl(key) < 3_700_000
+
+
 async def test_the_strictest_rate_of_the_present_workers_applies(redis):
     """A rate that no present worker has any more no longer applies, after a minute without that worker."""
     strict, lax = [
