@@ -133,13 +133,15 @@ class Service(Backend):
 
         return await self._quotas.get(asking.tenant, read)
 
-    async def _check_quota(self, asking: Principal) -> None:
+    async def _check_quota(self, asking: Principal, run_id: str | None) -> None:
         # Only runs that could neither begin nor wait are refused here. One that slips through is refused by its worker.
+        # A request that comes again gets the run that it has started.
         quota = self.app.tenants.quota_of(asking.tenant) if self.app.tenants else None
         if quota is None:
             return
         with suppress(NoWorker):
-            if fault := quota_fault(await self.quota_use(asking), asking.tenant):
+            fault = quota_fault(await self.quota_use(asking), asking.tenant)
+            if fault and (run_id is None or await self._describe(run_id) is None):
                 raise fault
 
     async def start(self, asking: Principal, body: StartBody, run_id: str | None) -> Run:
@@ -149,7 +151,8 @@ class Service(Backend):
             TenantQuotaExceeded: Its tenant has no place for the run, which may not wait for one.
             InvalidInput: The priority is for principals without a tenant: it would go before the work of other tenants.
         """
-        await self._check_quota(asking)
+        chosen = self.choose_run_id(asking, run_id)
+        await self._check_quota(asking, chosen)
         if asking.tenant and body.priority is not None and body.priority < USUAL_PRIORITY:
             raise InvalidInput(
                 f"priority: a principal of a tenant chooses {USUAL_PRIORITY} to {LOWEST_PRIORITY}"
@@ -157,7 +160,7 @@ class Service(Backend):
         return await self.client.start(
             body.agent_id,
             body.opening,
-            run_id=self.choose_run_id(asking, run_id),
+            run_id=chosen,
             session_id=body.session_id,
             labels=body.labels,
             policy=body.policy,

@@ -16,7 +16,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
-from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound, TenantQuotaExceeded
+from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.answering import answer_or_question
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, redact, redact_text
@@ -115,7 +115,7 @@ async def start_run(
     run_id = service.choose_run_id(asking, key or body.run_id)
     try:
         run = await service.start(asking, body, run_id)
-    except (RunAlreadyExists, TenantQuotaExceeded):
+    except RunAlreadyExists:
         if not key or run_id is None or not await _is_same(service, asking, run_id, body):
             raise
         audit.bind(run_id=run_id)
