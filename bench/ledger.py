@@ -65,7 +65,11 @@ class Fleet:
                 asks.append(Ask(run_id=f"w{number}-{count}", place=1, starts=True))
                 self.asked[asks[-1].run_id] = now
             request = Exchange(
-                worker=f"w{number}", quota=self.quota, asks=[*asks, *again], released=released, called=called
+                worker=f"w{number}",
+                quota=self.quota.recorded(),
+                asks=[*asks, *again],
+                released=released,
+                called=called,
             )
             asks, released, again, called = list[Ask](), list[PlaceRef](), list[Ask](), list[PlaceRef]()
             if not (request.asks or request.released or request.called):
@@ -94,7 +98,7 @@ async def main() -> None:
     given = parser.parse_args()
     async with Server(port=0, ui=False, attach=False) as server:
         client = await Client.connect(server.address, data_converter=data_converter)
-        fleet = Fleet(client, TenantQuota(runs=given.runs, max_waiting=100_000), given.work)
+        fleet = Fleet(client, TenantQuota(runs=given.runs, max_waiting=5_000), given.work)
         async with Worker(
             client, task_queue=QUEUE, workflows=[TenantLedger], workflow_runner=UnsandboxedWorkflowRunner()
         ):

@@ -11,7 +11,7 @@ from temporalio.common import RawValue
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
-from sojourn.contracts.wire_names import APPROVAL
+from sojourn.contracts.wire_names import APPROVAL, PLACE
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.run.status import status_of
 from sojourn.core.run.transcript import Segments, slice_of
@@ -55,6 +55,10 @@ class RunQueries(ABC):
         calls = [wait for wait in waits if isinstance(wait, AwaitConfirmation)]
         matching = [call for call in calls if await_id in ("", call.id)]
         return whole_call(matching[0]) if matching else ["no such call waits for approval"]
+
+    @workflow.query(name=PLACE, description="The number of the run's place in its tenant's quota, or 0.")
+    def place(self, *_values: Any) -> int:
+        return self.current.state.place
 
     @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
     def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:

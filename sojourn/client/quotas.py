@@ -37,7 +37,7 @@ async def read_quota_use(temporal: Client, app: str, tenant: str, quota: TenantQ
         )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            return QuotaUse(quota=quota or TenantQuota())
+            return QuotaUse(quota=(quota or TenantQuota()).recorded())
         if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
             raise NoWorker(f"no worker of {app} answers for the quota of the tenant {tenant}") from error
         raise translate_error(error, id) from error
@@ -48,7 +48,7 @@ def quota_fault(use: QuotaUse, tenant: str) -> TenantQuotaExceeded | None:
     quota = use.quota
     is_full = quota.runs is not None and use.runs >= quota.runs
     has_started = quota.starts_per_minute is not None and use.starts >= quota.starts_per_minute
-    may_wait = quota.when_full == "wait" and use.waiting < quota.max_waiting
+    may_wait = quota.when_full == "wait" and use.waiting_starts < quota.max_waiting
     if may_wait or not (is_full or has_started or use.waiting):
         return None
     kind, limit = ("starts_per_minute", quota.starts_per_minute) if not is_full else ("runs", quota.runs)

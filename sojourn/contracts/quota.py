@@ -4,14 +4,15 @@ A ledger is one workflow for each tenant with a quota. It alone knows which runs
 batches: one `Exchange` has what several runs ask for.
 """
 
-from datetime import datetime, timedelta
-from typing import Literal
+from datetime import timedelta
+from typing import Annotated, Literal
 
-from pydantic import PositiveInt
+from pydantic import AwareDatetime, Field, PositiveInt
 
 from sojourn.contracts.record import Declaration, Record
 
 __all__ = [
+    "LEDGER_VERSION",
     "Admission",
     "Ask",
     "Exchange",
@@ -20,6 +21,7 @@ __all__ = [
     "LedgerRecord",
     "PlaceRef",
     "QuotaKind",
+    "QuotaRecord",
     "QuotaUse",
     "TenantQuota",
     "Waiting",
@@ -29,17 +31,48 @@ QuotaKind = Literal["runs", "starts_per_minute", "unavailable"]
 """What a run waits for: a place among the runs at work, a start in the last minute, or a ledger that does not answer."""
 
 
+MAX_LISTED = 5_000
+"""Most runs at work, and most that wait, so that a ledger's state stays within the size that Temporal takes."""
+
+Listed = Annotated[PositiveInt, Field(le=MAX_LISTED)]
+
+
 class TenantQuota(Declaration):
     """How much of a deployment one tenant may use at once. A field that is None sets no limit."""
 
-    runs: PositiveInt | None = None
+    runs: Listed | None = None
     """Most runs at work at once. Child runs count as part of their root run. A run that only waits for a person, a program or a time takes no place."""
     starts_per_minute: PositiveInt | None = None
     """Most starts in any 60 seconds. A start is a run, or a turn of a conversation."""
-    max_waiting: PositiveInt = 1_000
-    """Most runs that wait for a place. Further ones fail with `tenant_quota_exceeded`."""
+    max_waiting: Listed = 1_000
+    """Most starts that wait for a place. Further ones fail with `tenant_quota_exceeded`."""
     when_full: Literal["wait", "refuse"] = "wait"
-    """Whether a run without a place waits for one, or fails with `tenant_quota_exceeded`."""
+    """Whether a start without a place waits for one, or fails with `tenant_quota_exceeded`. A run in the middle of its work always waits."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the quota limits anything."""
+        return self.runs is not None or self.starts_per_minute is not None
+
+    def recorded(self) -> "QuotaRecord":
+        """Return the quota as ledgers record it."""
+        return QuotaRecord(**self.model_dump())
+
+
+class QuotaRecord(Record):
+    """A `TenantQuota` in a ledger.
+
+    A newer worker may have declared it, so this has no rule that an older one could find broken.
+    """
+
+    runs: int | None = None
+    """Most runs at work at once."""
+    starts_per_minute: int | None = None
+    """Most starts in any 60 seconds."""
+    max_waiting: int = 1_000
+    """Most starts that wait for a place."""
+    when_full: str = "wait"
+    """Whether a start without a place waits for one, or with `refuse` fails."""
 
     @property
     def is_limited(self) -> bool:
@@ -52,8 +85,8 @@ class Admission(Record):
 
     admitted: bool = True
     """Whether the run has a place. Otherwise the other fields say what it waits for."""
-    kind: QuotaKind = "runs"
-    """The limit that is reached."""
+    kind: str = "runs"
+    """The limit that is reached: a `QuotaKind`, or one of a newer version."""
     limit: int = 0
     """That limit."""
     position: int = 0
@@ -99,7 +132,7 @@ class Exchange(Record):
 
     worker: str
     """The worker, by a name of its process."""
-    quota: TenantQuota = TenantQuota()
+    quota: QuotaRecord = QuotaRecord()
     """The tenant's quota, as the worker's app declares it."""
     asks: list[Ask] = []
     """Runs that ask for a place."""
@@ -131,9 +164,9 @@ class Holder(Record):
     """The number with which it asked."""
     is_called: bool = True
     """Whether the run knows that it has the place."""
-    called_at: datetime | None = None
+    called_at: AwareDatetime | None = None
     """When a worker was last asked to call the run."""
-    checked_at: datetime
+    checked_at: AwareDatetime
     """When the run asked, or a worker was last asked to look at it."""
 
 
@@ -144,16 +177,20 @@ class Waiting(Record):
     """The number with which it asked."""
     starts: bool = False
     """Whether it is a start."""
-    since: datetime
+    since: AwareDatetime
     """When it asked first."""
+
+
+LEDGER_VERSION = 1
+"""The form of a `LedgerRecord` that this code writes. A field that older code may ignore needs no new one."""
 
 
 class LedgerRecord(Record):
     """The state of a ledger, with which it continues as new."""
 
-    v: int = 1
-    """The version of this record's form."""
-    quota: TenantQuota = TenantQuota()
+    v: int = LEDGER_VERSION
+    """The version of this record's form. A worker that knows only lower ones leaves the ledger to others."""
+    quota: QuotaRecord = QuotaRecord()
     """The quota of the last exchange."""
     holders: dict[str, Holder] = {}
     """The runs that have a place, by id."""
@@ -166,11 +203,13 @@ class LedgerRecord(Record):
 class QuotaUse(Record):
     """How much of its quota a tenant uses now."""
 
-    quota: TenantQuota = TenantQuota()
+    quota: QuotaRecord = QuotaRecord()
     """The quota, as the workers declare it."""
     runs: int = 0
     """Runs that have a place."""
     waiting: int = 0
     """Runs that wait for one."""
+    waiting_starts: int = 0
+    """Starts among these."""
     starts: int = 0
     """Starts in the last minute."""

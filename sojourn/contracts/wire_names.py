@@ -33,6 +33,7 @@ __all__ = [
     "NOTICE_DELIVERY",
     "PATCHES",
     "PAUSE",
+    "PLACE",
     "PLAN",
     "PROVIDE_CLARIFICATION",
     "PROVIDE_CONFIRMATION",
@@ -157,8 +158,10 @@ STATUS: Final = "status"
 MEMORY: Final = "memory"
 APPROVAL: Final = "approval"
 TRANSCRIPT: Final = "transcript"
+PLACE: Final = "place"
+"""The query of the place that a run has in its tenant's quota, or for which it has asked."""
 
-QUERIES: Final = frozenset({STATUS, MEMORY, APPROVAL, TRANSCRIPT})
+QUERIES: Final = frozenset({STATUS, MEMORY, APPROVAL, TRANSCRIPT, PLACE})
 
 # Memos and search attributes of a run.
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from sojourn.answers import Asker, WaitView
-from sojourn.contracts.quota import TenantQuota
+from sojourn.contracts.quota import QuotaRecord
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.reader import ListedRun
@@ -348,6 +348,7 @@ class TenantUse(_Reply):
         quota={"runs": 50, "starts_per_minute": 120, "max_waiting": 1_000, "when_full": "wait"},
         runs=50,
         waiting=4,
+        waiting_starts=3,
         starts=12,
     )
 
@@ -355,12 +356,14 @@ class TenantUse(_Reply):
     """The tenant of the caller."""
     limited: bool
     """Whether the tenant has a quota. Otherwise nothing is counted."""
-    quota: TenantQuota
+    quota: QuotaRecord
     """The quota, as the workers declare it."""
     runs: int
     """Runs that have a place."""
     waiting: int
     """Runs that wait for one."""
+    waiting_starts: int
+    """Starts among these, which `max_waiting` limits."""
     starts: int
     """Starts in the last minute."""
 

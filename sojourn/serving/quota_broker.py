@@ -35,7 +35,7 @@ from temporalio.worker import (
 from sojourn.contracts.quota import Admission, Ask, Exchange, ExchangeReply, PlaceRef, TenantQuota
 from sojourn.contracts.run import IDLE
 from sojourn.contracts.tenant_ids import ledger_id
-from sojourn.contracts.wire_names import ADMIT, AGENT_RUN, EXCHANGE, TENANT_LEDGER
+from sojourn.contracts.wire_names import ADMIT, AGENT_RUN, EXCHANGE, PLACE, TENANT_LEDGER
 from sojourn.converter.codec import UnreadableError
 from sojourn.search_attributes import AWAITING
 
@@ -48,7 +48,16 @@ PATIENCE = 5.0
 """Seconds without a reply after which a run waits outside of its worker, so that it takes none of its activities."""
 
 ASKS_AGAIN = timedelta(seconds=10)
-"""When such a run asks again."""
+"""When such a run asks again, at first: each time is recorded in its history."""
+
+LONGEST_ASKS_AGAIN = timedelta(minutes=5)
+"""When it asks again once a ledger has not answered for so long. This worker calls it as soon as the ledger does."""
+
+MAX_PUT_OFF = 10_000
+"""Most runs that a worker calls when a ledger answers again. Others ask by themselves."""
+
+MAX_REFS = 1_000
+"""Most places that one exchange gives back, and most called runs that it names."""
 
 MAX_REQUESTS = 20
 """Most calls and checks in flight, for each tenant."""
@@ -110,9 +119,13 @@ class QuotaBroker:
         """Send what is left to say, for some seconds."""
         await asyncio.gather(*(desk.close() for desk in self._desks.values()))
 
+    def has_quota(self, tenant: str) -> bool:
+        """Return whether something limits the tenant."""
+        return self._quotas.quota_of(tenant) is not None
+
     async def ask(self, tenant: str, ask: Ask) -> Admission | None:
         """Ask for a place, or return None for a tenant without a quota."""
-        if self._quotas.quota_of(tenant) is None:
+        if not self.has_quota(tenant):
             return None
         return await self._desk(tenant).ask(ask)
 
@@ -122,7 +135,7 @@ class QuotaBroker:
             self._loop.call_soon_threadsafe(self._release, tenant, PlaceRef(run_id=run_id, place=place))
 
     def _release(self, tenant: str, ref: PlaceRef) -> None:
-        if self._quotas.quota_of(tenant) is not None:
+        if self.has_quota(tenant):
             self._desk(tenant).release([ref])
 
     def _desk(self, tenant: str) -> "_Desk":
@@ -149,6 +162,9 @@ class _Desk:
         self._called: list[PlaceRef] = []
         self._due = 0.0
         self._failures = 0
+        self._failing_since = 0.0
+        self._put_off: dict[str, PlaceRef] = {}
+        """Runs that wait outside of the worker, since the ledger does not answer."""
         self._visit: asyncio.TimerHandle | None = None
         """The next exchange even with nothing to say: while runs wait, some worker has to look for places that were lost."""
         self._is_visiting = False
@@ -192,8 +208,9 @@ class _Desk:
 
     async def _exchange(self) -> None:
         asking = {run_id: each for run_id, each in self._asking.items() if each.is_wanted}
-        released, called = self._released, self._called
-        self._asking, self._released, self._called, self._is_visiting = {}, [], [], False
+        released, self._released = self._released[:MAX_REFS], self._released[MAX_REFS:]
+        called, self._called = self._called[:MAX_REFS], self._called[MAX_REFS:]
+        self._asking, self._is_visiting = {}, False
         quota = self._quota()
         if quota is None:  # the app has none any more
             for each in asking.values():
@@ -201,24 +218,31 @@ class _Desk:
             return
         request = Exchange(
             worker=self._worker,
-            quota=quota,
+            quota=quota.recorded(),
             asks=[each.ask for each in asking.values()],
             released=released,
             called=called,
         )
         try:
             reply = await self._ledger.exchange(request)
-        except (TemporalError, UnreadableError) as error:  # the SDK tells a cancellation as a time-out
+        # Whatever it is: otherwise the runs that ask would wait for ever. The SDK tells a cancellation as a time-out.
+        except Exception as error:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise asyncio.CancelledError from error
-            self._failures += 1
-            self._due = time.monotonic() + min(0.25 * 2**self._failures, LONGEST_BACKOFF)
-            if self._failures == 1:
-                _log.warning("ledger_unavailable", ledger=self._ledger.id, reason=str(error)[:200])
+            self._note_failure(error)
             self._ask_again(asking)
             self._released, self._called = [*released, *self._released], [*called, *self._called]
             return
         self._carry_out(reply, asking)
+
+    def _note_failure(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._failures += 1
+        self._due = now + min(0.25 * 2 ** min(self._failures, 10), LONGEST_BACKOFF)
+        if self._failures == 1:
+            self._failing_since = now
+            kind, reason = type(error).__name__, str(error)[:200]
+            _log.warning("ledger_unavailable", ledger=self._ledger.id, error=kind, reason=reason)
 
     def _carry_out(self, reply: ExchangeReply, asking: dict[str, _Asking]) -> None:
         self._failures = 0
@@ -230,17 +254,22 @@ class _Desk:
             self._visit = loop.call_later(reply.visit_after.total_seconds(), self._go_by)
         for run_id, each in asking.items():
             each.settle(reply.admissions.get(run_id) or Admission(admitted=False, retry_after=ASKS_AGAIN))
-        for ref in reply.call:
+        put_off, self._put_off = self._put_off, {}
+        for ref in [*reply.call, *put_off.values()]:
             self._send(self._call(ref))
         for ref in reply.check:
             self._send(self._check(ref))
 
     def _ask_again(self, asking: dict[str, _Asking]) -> None:
         now = time.monotonic()
+        failing = timedelta(seconds=now - self._failing_since)
+        retry = min(max(failing, ASKS_AGAIN), LONGEST_ASKS_AGAIN)
         for run_id, each in asking.items():
             newer = self._asking.setdefault(run_id, each)
             if now - each.since >= PATIENCE:
-                each.settle(Admission(admitted=False, kind="unavailable", retry_after=ASKS_AGAIN))
+                each.settle(Admission(admitted=False, kind="unavailable", retry_after=retry))
+                if len(self._put_off) < MAX_PUT_OFF:
+                    self._put_off[run_id] = PlaceRef(run_id=run_id, place=each.ask.place)
             elif newer is not each:
                 newer.futures.extend(each.futures)
 
@@ -264,15 +293,23 @@ class _Desk:
 
     async def _check(self, ref: PlaceRef) -> None:
         async with self._requests:
-            try:
-                found = await self._client.get_workflow_handle(ref.run_id).describe()
-            except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND:
-                    self.release([ref])
-                return
-        is_open = found.status == WorkflowExecutionStatus.RUNNING
-        if not is_open or found.typed_search_attributes.get(AWAITING) == IDLE:
-            self.release([ref])
+            if await self._is_given_up(ref):
+                self.release([ref])
+
+    async def _is_given_up(self, ref: PlaceRef) -> bool:
+        """Return whether the run is over, or has not this place, whose release was lost."""
+        run = self._client.get_workflow_handle(ref.run_id)
+        try:
+            found = await run.describe()
+            is_open = found.status == WorkflowExecutionStatus.RUNNING
+            if not is_open or found.typed_search_attributes.get(AWAITING) == IDLE:
+                return True
+            # A query leaves nothing in the history. It fails for a run that no worker serves.
+            return await run.query(PLACE, result_type=int, rpc_timeout=ANSWER) != ref.place
+        except RPCError as error:
+            return error.status == RPCStatusCode.NOT_FOUND
+        except (TemporalError, UnreadableError):
+            return False
 
 
 class _Ledger:

@@ -22,7 +22,17 @@ def test_a_tenant_has_its_own_quota_or_the_default():
     assert tenants.quota_of("") is None
 
 
-@pytest.mark.parametrize("field", [{"runs": 0}, {"run": 1}, {"when_full": "maybe"}, {"max_waiting": 0}])
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"runs": 0},
+        {"runs": 5_001},
+        {"run": 1},
+        {"when_full": "maybe"},
+        {"max_waiting": 0},
+        {"max_waiting": 5_001},
+    ],
+)
 def test_a_quota_that_makes_no_sense_is_refused(field):
     """Where it is declared, by its field."""
     with pytest.raises(DefinitionError, match=f"TenantQuota: .*{next(iter(field))}"):

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Union
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import AwareDatetime, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from temporalio.api.common.v1 import Payload
@@ -321,7 +321,7 @@ JSON = st.recursive(
 LEAVES: dict[Any, st.SearchStrategy[Any]] = {
     Any: JSON,
     str: st.text(max_size=10),
-    int: st.integers(1, 10**6),
+    int: st.integers(1, 5_000),  # the most that a quota takes
     float: st.floats(0, 10**9),
     bool: st.booleans(),
     type(None): st.none(),
@@ -329,6 +329,7 @@ LEAVES: dict[Any, st.SearchStrategy[Any]] = {
     datetime: st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
     ToolId: st.just(ToolId("a.b.c")),
 }
+LEAVES[AwareDatetime] = LEAVES[datetime]
 MADE: dict[type[BaseModel], st.SearchStrategy[Any]] = {}
 
 

@@ -75,6 +75,26 @@ async def test_a_start_above_the_quota_is_refused_and_makes_no_run(service, unti
     await until(starts)
 
 
+async def test_a_request_to_a_protocol_that_is_sent_again_gets_the_run_that_it_started(service, until):
+    """It is no further start, though the tenant has no place."""
+    http, keys, gate = service
+
+    async def say():
+        chat = {"model": "shop.clerk", "messages": [{"role": "user", "content": "x"}]}
+        headers = {**keys["ui"], "Idempotency-Key": "same"}
+        return await http.post("/openai/v1/chat/completions", json=chat, headers=headers)
+
+    async def is_at_work() -> bool:
+        return (await http.get("/v1/tenant", headers=keys["ana"])).json()["runs"] == 1
+
+    first = asyncio.create_task(say())
+    await until(is_at_work)
+    again = asyncio.create_task(say())
+    await asyncio.wait({again}, timeout=1)
+    gate.set()
+    assert [(await each).status_code for each in (first, again)] == [200, 200]
+
+
 async def test_an_operator_sees_what_its_own_tenant_uses(service):
     """A tenant without a quota is told so, and a user is refused."""
     http, keys, _ = service
@@ -85,6 +105,7 @@ async def test_an_operator_sees_what_its_own_tenant_uses(service):
         "quota": {"runs": 1, "starts_per_minute": None, "max_waiting": 1_000, "when_full": "refuse"},
         "runs": 0,
         "waiting": 0,
+        "waiting_starts": 0,
         "starts": 0,
     }
     assert (globex["tenant"], globex["limited"]) == ("globex", False)

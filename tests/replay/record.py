@@ -307,7 +307,7 @@ async def record_queued() -> None:
             await client.temporal.start_workflow(
                 "TenantLedger", id=ledger, task_queue=ledger_queue("sojourn")
             )
-            other = Exchange(worker="recorder", quota=TenantQuota(runs=1))
+            other = Exchange(worker="recorder", quota=TenantQuota(runs=1).recorded())
             held = other.model_copy(update={"asks": [Ask(run_id="other", place=1, starts=True)]})
             await client.temporal.get_workflow_handle(ledger).execute_update("exchange", held)
             run = await started(client, "queued", SCENARIOS["queued"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowFailureError
 
 from sojourn import (
     Agent,
@@ -27,10 +28,11 @@ from sojourn import (
     ToolRequest,
     Toolset,
 )
-from sojourn.contracts.quota import QuotaUse
+from sojourn.contracts.quota import Ask, Exchange, LedgerRecord, QuotaUse
 from sojourn.contracts.tenant_ids import ledger_id
 from sojourn.core.quota import ledger
 from sojourn.errors import DefinitionError
+from sojourn.serving.quota_broker import ledger_queue
 from sojourn.testing.scripted import ScriptedPlanner
 
 ANN = Principal(subject="ann", tenant="acme")
@@ -214,6 +216,70 @@ async def test_a_place_whose_run_was_terminated_is_found(serve, status_when, unt
     await client.temporal.get_workflow_handle(held.id).terminate()
     desk.gate.set()
     assert (await waits.result()).text == "done"
+
+
+async def test_a_place_whose_release_was_lost_is_found_while_the_run_waits_for_a_person(
+    serve, status_when, until, monkeypatch
+):
+    """The run is open and not idle, so a worker asks it for its present place."""
+    monkeypatch.setattr(ledger, "CHECKED_EVERY", timedelta(seconds=0.2))
+
+    async def plan(turn: Any) -> PlanResult:
+        if turn.messages[0].text == "ask" and len(turn.messages) == 1:
+            return PlanResult.ask(AwaitClarification(question="which?"))
+        return PlanResult.final("done")
+
+    desk = Desk(TenantQuota(runs=1), plan, interrupts_allowed=True)
+    client = await serve(desk.app)
+    asks = await start(client, "ask")
+    wait = (await status_when(asks, lambda status: status.awaits)).awaits[0]
+
+    async def free() -> bool:
+        return (await desk.use(client)).runs == 0
+
+    await until(free)
+    lost = Ask(run_id=asks.id, place=1, starts=True)
+    held = Exchange(worker="lost", quota=TenantQuota(runs=1).recorded(), asks=[lost])
+    await client.temporal.get_workflow_handle(ledger_id(desk.name, "acme")).execute_update("exchange", held)
+    assert (await desk.use(client)).runs == 1
+    assert (await (await start(client)).result()).text == "done"
+    await asks.answer(wait.id, "this")
+    await asks.result()
+
+
+async def test_the_starts_of_a_tenant_that_does_nothing_run_out(serve, until, monkeypatch):
+    """Its use is counted by the clock, so that a caller who looks at it before a start is not locked out."""
+    monkeypatch.setattr(ledger, "WINDOW", 1)
+    desk = Desk(TenantQuota(starts_per_minute=1))
+    client = await serve(desk.app)
+    await (await start(client)).result()
+
+    async def has_run_out() -> bool:
+        return (await desk.use(client)).starts == 0
+
+    await until(has_run_out)
+
+
+async def test_an_older_worker_leaves_a_ledger_of_a_newer_form(serve, until):
+    """Its task fails, and not the ledger, so that a newer worker takes it; a record that is none at all fails it."""
+    desk = Desk(TenantQuota(runs=1))
+    client = await serve(desk.app)
+
+    async def begin(record: Any) -> Any:
+        name, queue = f"_tenant/{uuid.uuid4().hex}", ledger_queue(desk.name)
+        return await client.temporal.start_workflow("TenantLedger", record, id=name, task_queue=queue)
+
+    newer = await begin({**LedgerRecord().model_dump(mode="json"), "v": 2, "holders": []})
+
+    async def is_left() -> bool:
+        events = (await newer.fetch_history()).events
+        return any(each.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED for each in events)
+
+    await until(is_left)
+    assert (await newer.describe()).close_time is None
+    await newer.terminate()
+    with pytest.raises(WorkflowFailureError):
+        await (await begin({"holders": []})).result()
 
 
 async def test_the_time_for_which_a_run_waits_does_not_count(serve, status_when, until, traces):

@@ -35,6 +35,18 @@ CALLED_AGAIN_AFTER = timedelta(seconds=5)
 CHECKED_EVERY = timedelta(seconds=30)
 """How often a run that has a place is checked while others wait."""
 
+COUNTED_ALONE_FOR = timedelta(minutes=1)
+"""How long a run counts that only a limit of starts has admitted: so long its request may come again."""
+
+MAX_BYTES = 1_500_000
+"""Most bytes of a ledger's record. Temporal takes 2 MB."""
+
+ENTRY_BYTES = 100
+"""Bytes of a run in the record, without its id."""
+
+MAX_DIGITS = 12
+"""Most digits of a second in a record."""
+
 MAX_CALLS = 200
 """Most runs that one reply asks to call."""
 
@@ -49,6 +61,12 @@ PRESENT_FOR = timedelta(seconds=1)
 
 SHORTEST_RETRY = timedelta(minutes=1)
 LONGEST_RETRY = timedelta(hours=1)
+LONGEST_RETRY_IN_FRONT = timedelta(minutes=5)
+"""For the first runs that wait, whose turn may have come without a call that reached them."""
+
+IN_FRONT = 100
+"""Number of these."""
+
 SPREAD = timedelta(milliseconds=100)
 """Added to a retry for each position, so that runs that wait do not all ask at once."""
 
@@ -60,7 +78,7 @@ class Ledger:
         self._quota = record.quota
         self._holders = dict(record.holders)
         self._waiting = dict(record.waiting)
-        self._starts = {int(second): count for second, count in record.starts.items() if second.isdecimal()}
+        self._starts = {int(second): count for second, count in record.starts.items() if _is_second(second)}
         self._resuming = sum(not each.starts for each in self._waiting.values())
         """Number of waiting runs that are no starts."""
         self._seen: dict[str, datetime] = {}
@@ -76,6 +94,7 @@ class Ledger:
             quota=self._quota,
             runs=len(self._holders),
             waiting=len(self._waiting),
+            waiting_starts=len(self._waiting) - self._resuming,
             starts=sum(count for second, count in self._starts.items() if _is_recent(second, now)),
         )
 
@@ -87,16 +106,16 @@ class Ledger:
             self._release(ref)
         for ref in request.called:
             self._mark_called(ref)
-        for ask in request.asks:
-            self._take(ask, now)
+        self._forget(now)
         asked = {ask.run_id for ask in request.asks}
+        turned_away = self._take_all(request.asks, now)
         self._grant(asked, now)
         return ExchangeReply(
-            admissions=self._admissions(asked, now),
+            admissions=self._admissions(asked, now) | turned_away,
             call=self._calls(now),
             check=self._checks(now),
             again_after=self._pace(request.worker, now),
-            visit_after=CHECKED_EVERY if self._waiting else None,
+            visit_after=self._visit_after(),
         )
 
     # Take.
@@ -115,6 +134,43 @@ class Ledger:
         holder = self._holders.get(ref.run_id)
         if holder is not None and holder.place == ref.place:
             self._holders[ref.run_id] = holder.model_copy(update={"is_called": True})
+
+    def _forget(self, now: datetime) -> None:
+        # Without a limit of runs at work no place is missing, so nothing would ever look for those that have vanished.
+        if self._quota.runs is not None:
+            return
+        longest = COUNTED_ALONE_FOR if self._size() < MAX_BYTES // 2 else timedelta(0)
+        self._holders = {
+            run_id: holder
+            for run_id, holder in self._holders.items()
+            if not holder.is_called or now - holder.checked_at < longest
+        }
+
+    def _size(self) -> int:
+        return sum(map(_bytes_of, self._holders)) + sum(map(_bytes_of, self._waiting))
+
+    def _take_all(self, asks: Iterable[Ask], now: datetime) -> dict[str, Admission]:
+        """Take what runs ask, and turn away those for which there is no room."""
+        turned_away, size = dict[str, Admission](), None
+        for ask in asks:
+            if ask.run_id not in self._holders and ask.run_id not in self._waiting:
+                size = (self._size() if size is None else size) + _bytes_of(ask.run_id)
+                if size > MAX_BYTES:
+                    size -= _bytes_of(ask.run_id)
+                    turned_away[ask.run_id] = self._turn_away(ask)
+                    continue
+            self._take(ask, now)
+        return turned_away
+
+    def _turn_away(self, ask: Ask) -> Admission:
+        kind: QuotaKind = "starts_per_minute" if self._quota.runs is None else "runs"
+        limit = self._quota.runs or self._quota.starts_per_minute or 0
+        if ask.starts:
+            return Admission(admitted=False, refused=True, kind=kind, limit=limit)
+        position = len(self._waiting) + 1
+        return Admission(
+            admitted=False, kind=kind, limit=limit, position=position, retry_after=SHORTEST_RETRY
+        )
 
     def _take(self, ask: Ask, now: datetime) -> None:
         holder, waiting = self._holders.get(ask.run_id), self._waiting.get(ask.run_id)
@@ -140,15 +196,18 @@ class Ledger:
         limit = self._quota.starts_per_minute
         return None if limit is None else limit - sum(self._starts.values())
 
+    def _in_order(self) -> list[tuple[str, Waiting]]:
+        """Return those that wait: runs that were at work before, then starts."""
+        waiting = list(self._waiting.items())
+        if not 0 < self._resuming < len(waiting):
+            return waiting
+        return sorted(waiting, key=lambda each: each[1].starts)
+
     def _grant(self, asked: Iterable[str], now: datetime) -> None:
-        # In the order in which they asked. A run that was at work before passes those that only the limit of starts holds back.
         left = self._starts_left()
-        for run_id, waiting in list(self._waiting.items()) if self._has_place else ():
-            has_start = left is None or left > 0
-            if not self._has_place or not (has_start or self._resuming):
+        for run_id, waiting in self._in_order() if self._has_place else ():
+            if not self._has_place or (waiting.starts and left is not None and left <= 0):
                 return
-            if waiting.starts and not has_start:
-                continue
             self._drop(run_id)
             self._holders[run_id] = Holder(
                 place=waiting.place, is_called=run_id in asked, called_at=None, checked_at=now
@@ -166,14 +225,15 @@ class Ledger:
         if not waits:
             return found
         left, starting, has_place = self._starts_left(), 0, self._has_place
-        for position, (run_id, waiting) in enumerate(list(self._waiting.items()), 1):
+        for position, (run_id, waiting) in enumerate(self._in_order(), 1):
             starting += waiting.starts
             if run_id not in waits:
                 continue
             is_start = waiting.starts and left is not None and starting > left and has_place
             kind: QuotaKind = "starts_per_minute" if is_start else "runs"
             limit = self._quota.starts_per_minute if is_start else self._quota.runs
-            if self._quota.when_full == "refuse" or position > self._quota.max_waiting:
+            may_wait = self._quota.when_full != "refuse" and starting <= self._quota.max_waiting
+            if waiting.starts and not may_wait:
                 self._drop(run_id)
                 found[run_id] = Admission(admitted=False, refused=True, kind=kind, limit=limit or 0)
                 continue
@@ -205,6 +265,11 @@ class Ledger:
         self._holders.update({run_id: holder.model_copy(update={"called_at": now}) for run_id, holder in due})
         return [PlaceRef(run_id=run_id, place=holder.place) for run_id, holder in due]
 
+    def _visit_after(self) -> timedelta | None:
+        if not all(holder.is_called for holder in self._holders.values()):
+            return CALLED_AGAIN_AFTER
+        return CHECKED_EVERY if self._waiting else None
+
     def _checks(self, now: datetime) -> list[PlaceRef]:
         if not self._waiting or self._has_place:
             return []
@@ -228,4 +293,13 @@ def _is_recent(second: int, now: datetime) -> bool:
 
 def _retry(position: int, waited: timedelta) -> timedelta:
     # Workers call the run before. It asks by itself in case that the call is lost, ever more rarely.
-    return min(SHORTEST_RETRY + SPREAD * position + waited / 2, LONGEST_RETRY)
+    longest = LONGEST_RETRY_IN_FRONT if position <= IN_FRONT else LONGEST_RETRY
+    return min(SHORTEST_RETRY + SPREAD * position + waited / 2, longest)
+
+
+def _is_second(text: str) -> bool:
+    return len(text) <= MAX_DIGITS and text.isdecimal()
+
+
+def _bytes_of(run_id: str) -> int:
+    return ENTRY_BYTES + len(run_id.encode())

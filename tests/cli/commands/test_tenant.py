@@ -46,6 +46,7 @@ async def test_what_a_tenant_uses(serve, command, temporal_address, until, tmp_p
         "quota": {"runs": 2, "starts_per_minute": 60, "max_waiting": 1_000, "when_full": "wait"},
         "runs": 1,
         "waiting": 0,
+        "waiting_starts": 0,
         "starts": 1,
     }
     assert await printed("globex") == "globex: no quota"

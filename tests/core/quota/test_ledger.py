@@ -4,12 +4,31 @@ from collections import deque
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pydantic import ValidationError
 
-from sojourn.contracts.quota import Ask, Exchange, ExchangeReply, LedgerRecord, PlaceRef, TenantQuota
-from sojourn.core.quota.ledger import CALLED_AGAIN_AFTER, CHECKED_EVERY, LONGEST_RETRY, Ledger
+from sojourn.contracts.quota import (
+    Ask,
+    Exchange,
+    ExchangeReply,
+    Holder,
+    LedgerRecord,
+    PlaceRef,
+    QuotaRecord,
+    TenantQuota,
+)
+from sojourn.core.quota.ledger import (
+    CALLED_AGAIN_AFTER,
+    CHECKED_EVERY,
+    COUNTED_ALONE_FOR,
+    IN_FRONT,
+    LONGEST_RETRY,
+    LONGEST_RETRY_IN_FRONT,
+    Ledger,
+)
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -26,7 +45,7 @@ class Tenant:
     """A ledger, and a worker that asks it."""
 
     def __init__(self, **quota: object) -> None:
-        self.quota, self.ledger = TenantQuota(**quota), Ledger(LedgerRecord())  # type: ignore[arg-type]
+        self.quota, self.ledger = TenantQuota(**quota).recorded(), Ledger(LedgerRecord())  # type: ignore[arg-type]
 
     def say(self, seconds: float, *asks: str, starts: bool = True, worker: str = "w1", **fields: object):
         wants = [Ask(run_id=run_id, place=1, starts=starts) for run_id in asks]
@@ -76,7 +95,8 @@ def test_a_call_that_was_lost_is_made_by_another_worker():
     """A run that got a place and does not ask is called again, until a worker says that it was called."""
     acme = Tenant(runs=1)
     acme.say(0, "a", "b")
-    assert acme.say(1, released=[ref("a")]).call == [ref("b")]
+    reply = acme.say(1, released=[ref("a")])
+    assert (reply.call, reply.visit_after) == ([ref("b")], CALLED_AGAIN_AFTER)
     assert acme.say(2, worker="w2").call == []
     later = 1 + CALLED_AGAIN_AFTER.total_seconds()
     assert acme.say(later, worker="w2").call == [ref("b")]
@@ -109,11 +129,70 @@ def test_a_run_that_may_not_wait_is_refused():
 
 
 def test_starts_that_are_held_back_do_not_hold_back_runs_at_work():
-    """A run that had a place before passes those that only the limit of starts holds back."""
+    """A run that had a place before passes those that only the limit of starts holds back, and those that wait for a place."""
     acme = Tenant(runs=3, starts_per_minute=1)
     reply = acme.say(0, "a", "b")
     assert (acme.admitted(reply), reply.admissions["b"].kind) == (["a"], "starts_per_minute")
     assert acme.admitted(acme.say(1, "c", starts=False)) == ["c"]
+    full = Tenant(runs=1)
+    full.say(0, "a", "b")
+    assert full.say(1, "c", starts=False).admissions["c"].position == 1
+    assert full.say(2, released=[ref("a")]).call == [ref("c")]
+    assert full.say(3, released=[ref("c")]).call == [ref("b")]
+
+
+def test_a_run_in_the_middle_of_its_work_is_never_refused():
+    """It waits where starts are refused, and takes no start's room in the list."""
+    strict = Tenant(runs=1, when_full="refuse")
+    strict.say(0, "a")
+    assert not strict.say(1, "b", starts=False).admissions["b"].refused
+    full = Tenant(runs=1, max_waiting=1)
+    full.say(0, "a")
+    full.say(1, "b", starts=False)
+    assert not full.say(2, "c").admissions["c"].refused
+    assert full.say(3, "d").admissions["d"].refused
+    assert not full.say(4, "e", starts=False).admissions["e"].refused
+
+
+def test_without_a_limit_of_runs_no_run_is_kept_for_long():
+    """A run that asks again at once is the same start, and one whose release is lost goes by itself."""
+    acme = Tenant(starts_per_minute=1_000)
+    acme.say(0, *(f"r{number}" for number in range(20)))
+    assert acme.ledger.use(at(1)).runs == 20
+    acme.say(2, "r1")
+    assert acme.ledger.use(at(2)).starts == 20
+    acme.say(3 + COUNTED_ALONE_FOR.total_seconds())
+    assert acme.ledger.use(at(70)).runs == 0
+
+
+def test_a_record_stays_far_below_what_temporal_takes():
+    """A list of long ids is full early: starts are refused, and runs at work ask again."""
+    acme = Tenant(runs=1, max_waiting=5_000)
+    acme.say(0, "a")
+    reply = acme.say(1, *(f"{number:0900}" for number in range(4_000)))
+    refused = [each for each in reply.admissions.values() if each.refused]
+    assert 0 < len(refused) < 4_000
+    assert len(reply.admissions) == 4_000
+    later = acme.say(2, "x" * 900, starts=False).admissions["x" * 900]
+    assert (later.admitted, later.refused, later.retry_after is None) == (False, False, False)
+    assert 1_000_000 < len(acme.ledger.record().model_dump_json(exclude_defaults=True)) < 1_600_000
+
+
+def test_the_longest_lists_that_a_quota_allows_fit():
+    """With ids of usual length none of them is cut short."""
+    acme = Tenant(runs=5_000, max_waiting=5_000)
+    reply = acme.say(0, *(f"acme=agent-{number:032}" for number in range(10_000)))
+    assert not any(each.refused for each in reply.admissions.values())
+    assert len(acme.ledger.record().model_dump_json(exclude_defaults=True)) < 1_600_000
+
+
+def test_a_record_that_anyone_may_have_written_is_read_with_care():
+    """Seconds that are no seconds are left out, a time without a zone is refused, and what is new is ignored."""
+    Ledger(LedgerRecord(starts={"9" * 5_000: 1, "x": 1})).use(T0)
+    with pytest.raises(ValidationError):
+        Holder(place=1, checked_at=datetime(2026, 3, 1))  # noqa: DTZ001
+    newer = {"quota": {"runs": 9_000, "when_full": "ask", "burst": 3}, "more": 1}
+    assert LedgerRecord.model_validate(newer).quota == QuotaRecord(runs=9_000, when_full="ask")
 
 
 def test_starts_ask_again_when_the_minute_lets_them():
@@ -133,9 +212,9 @@ def test_starts_ask_again_when_the_minute_lets_them():
 
 
 def test_a_run_that_waits_for_long_asks_ever_more_rarely():
-    """So its history does not grow with the time that it waits."""
+    """So its history does not grow with the time that it waits. The first ones ask every five minutes."""
     acme = Tenant(runs=1)
-    acme.say(0, "a")
+    acme.say(0, "a", "first", *(f"r{number}" for number in range(IN_FRONT)))
     now, asked = 0.0, 0
     while now < 24 * 3600:
         delay = acme.say(now, "b").admissions["b"].retry_after
@@ -143,6 +222,7 @@ def test_a_run_that_waits_for_long_asks_ever_more_rarely():
         assert delay <= LONGEST_RETRY
         now, asked = now + delay.total_seconds(), asked + 1
     assert asked < 40
+    assert acme.say(now, "first").admissions["first"].retry_after == LONGEST_RETRY_IN_FRONT
 
 
 def test_a_fleet_exchanges_twenty_times_a_second():
@@ -163,7 +243,7 @@ def test_a_ledger_continues_with_all_that_it_knows():
         ledger.exchange(Exchange(worker="w", quota=acme.quota, released=[ref("a"), ref("b")]), at(5))
         for ledger in (acme.ledger, Ledger(read))
     ]
-    assert replies[0].call == replies[1].call == [ref("c"), ref("e")]
+    assert replies[0].call == replies[1].call == [ref("e"), ref("c")]
     assert Ledger(read).record() == read
 
 
@@ -172,7 +252,7 @@ class AnyFleet(RuleBasedStateMachine):
 
     @initialize(runs=st.integers(1, 4), starts=st.one_of(st.none(), st.integers(1, 5)))
     def begin(self, runs: int, starts: int | None) -> None:
-        self.quota = TenantQuota(runs=runs, starts_per_minute=starts, max_waiting=100)
+        self.quota = TenantQuota(runs=runs, starts_per_minute=starts, max_waiting=100).recorded()
         self.ledger, self.now, self.number = Ledger(LedgerRecord()), 0.0, 0
         self.working: dict[str, PlaceRef] = {}
         self.asking: dict[str, Ask] = {}
