@@ -1,7 +1,7 @@
 """Sign principals in at MCP servers, and answer the waits of their runs.
 
-A link to a sign-in holds no secret. It completes only for the principal who began it, who is the one for whom the call acts: another
-person who opens it signs in for no run.
+A link to a sign-in holds no secret. It completes only for the principal who began it, who is the one for whom the call acts, and only
+with the ticket that the callback gives to the browser that was at the issuer: another person who opens it signs in for no run.
 """
 
 from collections.abc import AsyncGenerator
@@ -35,6 +35,7 @@ __all__ = [
     "find_sign_in",
     "grants_at",
     "return_address",
+    "revoke_grant",
 ]
 
 CALLBACK = "/oauth/callback"
@@ -97,6 +98,7 @@ _REFUSALS = {
     "sign_in_pending": (409, "Complete it after the issuer has sent the browser back."),
     "wrong_issuer": (400, _AGAIN),
     "not_your_grant": (403, "Only the principal for whom the call acts can sign in."),
+    "wrong_ticket": (403, "Send the `ticket` with which the browser came back, or begin again."),
 }
 _OTHER = (502, "Look at the declaration of the toolset, and at the metadata of its server.")
 
@@ -115,6 +117,13 @@ async def begin_sign_in(
     from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
 
     audit.bind(sign_in=wanted.toolset)
+    if not return_to and not service.has_pages:
+        raise Problem(
+            422,
+            "invalid_request",
+            "this service has no page to which the browser could come back",
+            then="Name one of yours as return_to.",
+        )
     async with grants_at(service, wanted.toolset) as grants:
         challenge, await_id = None, ""
         if wanted.run_id:
@@ -138,18 +147,25 @@ async def begin_sign_in(
 
 
 async def complete_sign_in(
-    service: Service, asking: Principal, toolset: str, id: str
+    service: Service, asking: Principal, toolset: str, id: str, ticket: str
 ) -> tuple["PendingSignIn", bool]:
     """Complete a sign-in, and return it, and whether a run goes on.
 
     Raises:
-        Problem: It is over, another principal's, or refused by the issuer.
+        Problem: It is over, another principal's, another browser's, or refused by the issuer.
     """
     audit.bind(sign_in=toolset)
     async with grants_at(service, toolset) as grants:
-        done = await grants.complete(id, asking)
+        done = await grants.complete(id, asking, ticket)
     audit.bind(granted=toolset)
     return done, bool(done.run_id) and await answer_wait(service, asking, done.run_id, done.await_id)
+
+
+async def revoke_grant(service: Service, asking: Principal, toolset: str) -> None:
+    """Revoke the grant of a principal, and record whether the issuer took part."""
+    async with grants_at(service, toolset) as grants:
+        done = await grants.revoke(asking)
+    audit.bind(sign_in=toolset, revoked=done.was_there, issuer_accepted=done.is_accepted)
 
 
 async def find_sign_in(
@@ -221,7 +237,8 @@ def check_return(service: Service, address: str) -> None:
         )
 
 
-def return_address(pending: "PendingSignIn") -> str:
+def return_address(pending: "PendingSignIn", ticket: str) -> str:
     status = "refused" if pending.error else "ready"
     sign = "&" if "?" in pending.return_to else "?"
-    return f"{pending.return_to}{sign}{urlencode({'grant': pending.id, 'status': status})}"
+    query = urlencode({"grant": pending.id, "ticket": ticket, "status": status})
+    return f"{pending.return_to}{sign}{query}"

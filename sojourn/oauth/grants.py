@@ -1,11 +1,13 @@
 """Begin, complete, renew and revoke what principals grant at MCP servers.
 
 A sign-in is two calls with a browser between them, so that nothing waits in memory: `begin` returns where to send the browser, the
-callback keeps the code, and `complete` redeems it for the principal that began, and for no other one who opens the link. All
-secrets are in the vault, sealed: the verifier, the code, the tokens, and those of a registered client.
+callback keeps the code, and `complete` redeems it for the principal that began. It takes a ticket, which only the browser that was
+at the issuer gets: who sends the issuer's link to another person gets no grant of that person. All secrets are in the vault, sealed:
+the verifier, the code, the tokens, and those of a registered client.
 """
 
 import hashlib
+import hmac
 import secrets
 import time
 from base64 import urlsafe_b64encode
@@ -15,6 +17,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import structlog
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
 from mcp.client.auth.oauth2 import check_registration_usable
 from mcp.client.auth.utils import (
@@ -28,13 +31,16 @@ from pydantic import ValidationError
 
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.record import Record
+from sojourn.errors import ToolUnavailable
 from sojourn.network.client import is_local_url
 from sojourn.oauth.discovery import Authorization, Challenge, discover
 from sojourn.oauth.endpoints import Endpoints, OAuthRefused
-from sojourn.oauth.tokens import OAuthClient, Token, request_token
+from sojourn.oauth.tokens import OAuthClient, Token, authenticate, request_token
 from sojourn.vault.sealed import TokenVault
 
-__all__ = ["Begun", "Grant", "Grants", "PendingSignIn", "SignInServer"]
+__all__ = ["Begun", "Grant", "Grants", "PendingSignIn", "Revocation", "SignInServer"]
+
+_log = structlog.get_logger("sojourn.oauth")
 
 PENDING = timedelta(minutes=10)
 """How long a sign-in may take from the click on."""
@@ -101,6 +107,8 @@ class PendingSignIn(Record):
     redirect_uri: str
     verifier: str
     code: str | None = None
+    ticket_hash: str = ""
+    """The hash of what the browser got that brought the code."""
     error: str | None = None
     """The issuer's refusal, such as `access_denied`."""
 
@@ -110,6 +118,14 @@ class Begun:
     id: str
     authorization_url: str
     expires_in: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    was_there: bool
+    """Whether there was a grant to delete."""
+    is_accepted: bool | None = None
+    """Whether the issuer revoked it too; None if it has no endpoint for that."""
 
 
 class Grants:
@@ -210,8 +226,10 @@ class Grants:
 
     async def take_code(
         self, state: str, *, code: str = "", iss: str | None = None, error: str = ""
-    ) -> PendingSignIn:
+    ) -> tuple[PendingSignIn, str]:
         """Keep the code of a callback until the principal completes the sign-in.
+
+        Returns the sign-in, and the ticket that completes it. It is for the browser of this request only.
 
         Raises:
             OAuthRefused: The state is unknown, used or older than ten minutes (`sign_in_expired`), or another issuer answers.
@@ -225,12 +243,13 @@ class Grants:
         except OAuthFlowError:
             await self._vault.delete(_pending_key(pending.id))
             raise OAuthRefused("another issuer has answered the sign-in", "wrong_issuer") from None
+        ticket = secrets.token_urlsafe(32)
         if error or not code or len(code) > _MAX_TEXT:
             taken = pending.model_copy(update={"error": error[:60] or "no_code"})
         else:
-            taken = pending.model_copy(update={"code": code})
+            taken = pending.model_copy(update={"code": code, "ticket_hash": _hash(ticket)})
         await self._keep(taken)
-        return taken
+        return taken, ticket
 
     async def pending(self, id: str) -> PendingSignIn:
         """Return a sign-in under way.
@@ -244,11 +263,12 @@ class Grants:
             raise _expired()
         return found
 
-    async def complete(self, id: str, principal: Principal) -> PendingSignIn:
+    async def complete(self, id: str, principal: Principal, ticket: str) -> PendingSignIn:
         """Redeem the code of a sign-in, and keep the grant.
 
         Raises:
-            OAuthRefused: It is another principal's (`not_your_grant`), over (`sign_in_expired`), or the issuer refuses it.
+            OAuthRefused: It is another principal's (`not_your_grant`), another browser's (`wrong_ticket`), over
+                (`sign_in_expired`), or the issuer refuses it.
             ToolUnavailable: The vault or the issuer does not answer.
         """
         async with self._vault.lock(_pending_key(id)):
@@ -260,6 +280,8 @@ class Grants:
                 raise OAuthRefused(f"the issuer has refused the sign-in ({pending.error})", "sign_in_refused")
             if pending.code is None:
                 raise OAuthRefused("the issuer has not answered yet", "sign_in_pending")
+            if not hmac.compare_digest(_hash(ticket), pending.ticket_hash):
+                raise OAuthRefused("another browser has signed in at the issuer", "wrong_ticket")
             metadata = OAuthMetadata.model_validate(pending.metadata)
             form = {
                 "grant_type": "authorization_code",
@@ -271,31 +293,32 @@ class Grants:
             # A code is good once: it goes first, so that a repetition finds none.
             await self._vault.delete(_pending_key(id))
             token = await request_token(self._endpoints, metadata, pending.client, form)
-            before = await self.find(principal)
-            await self.keep(
-                Grant(
-                    toolset=self._server.toolset,
-                    server_url=self._server.url,
-                    subject=principal.subject,
-                    tenant=principal.tenant,
-                    client=pending.client,
-                    issuer=str(metadata.issuer),
-                    metadata=pending.metadata,
-                    resource=pending.resource,
-                    scope=union_scopes(before.scope if before else None, pending.scope) or "",
-                    token=token,
-                    given_at=self._now(),
-                )
+            grant = Grant(
+                toolset=self._server.toolset,
+                server_url=self._server.url,
+                subject=principal.subject,
+                tenant=principal.tenant,
+                client=pending.client,
+                issuer=str(metadata.issuer),
+                metadata=pending.metadata,
+                resource=pending.resource,
+                scope=pending.scope,
+                token=token,
+                given_at=self._now(),
             )
+            async with self._vault.lock(self.key(principal)):
+                before = await self.find(principal)
+                scope = union_scopes(before.scope if before else None, pending.scope) or ""
+                await self.keep(grant.model_copy(update={"scope": scope}))
         return pending
 
     async def renew(self, principal: Principal, refused: Token) -> Grant | None:
-        """Return a grant with another token than a refused or ending one, or None.
+        """Return a grant with another token than a refused or ending one, or None if only a sign-in gives one.
 
         One process renews at a time: of two that send one refresh token, the issuer may take the second for a thief.
 
         Raises:
-            ToolUnavailable: The vault or the issuer does not answer.
+            ToolUnavailable: The vault or the issuer does not answer, or the issuer refuses for a reason that is not the grant.
         """
         async with self._vault.lock(self.key(principal)):
             grant = await self.find(principal)
@@ -309,8 +332,10 @@ class Grants:
                 renewed = await request_token(
                     self._endpoints, OAuthMetadata.model_validate(grant.metadata), grant.client, form
                 )
-            except OAuthRefused:
-                return None
+            except OAuthRefused as error:
+                if error.code == "invalid_grant":
+                    return None
+                raise ToolUnavailable(f"a grant cannot be renewed: {error}") from None
             renewed = renewed.model_copy(update={"scope": renewed.scope or grant.token.scope})
             grant = grant.model_copy(update={"token": renewed})
             await self.keep(grant)
@@ -327,21 +352,40 @@ class Grants:
             if grant is not None and grant.token.access_token == refused.access_token:
                 await self._vault.delete(self.key(principal))
 
-    async def revoke(self, principal: Principal) -> bool:
-        """Revoke a grant at its issuer, as far as that takes it (RFC 7009), and delete it.
+    async def revoke(self, principal: Principal) -> Revocation:
+        """Revoke a grant at its issuer (RFC 7009), and delete it, whatever the issuer says.
 
-        Returns whether there was one.
+        A renewal in flight ends first, so that it does not restore the grant.
+
+        Raises:
+            ToolUnavailable: The vault does not answer.
         """
-        grant = await self.find(principal)
-        if grant is None:
-            return False
-        await self._vault.delete(self.key(principal))
+        async with self._vault.lock(self.key(principal)):
+            grant = await self.find(principal)
+            if grant is None:
+                return Revocation(was_there=False)
+            try:
+                is_accepted = await self._revoke_at_issuer(grant)
+            finally:
+                await self._vault.delete(self.key(principal))
+        return Revocation(was_there=True, is_accepted=is_accepted)
+
+    async def _revoke_at_issuer(self, grant: Grant) -> bool | None:
         metadata = OAuthMetadata.model_validate(grant.metadata)
-        if metadata.revocation_endpoint:
-            token = grant.token.refresh_token or grant.token.access_token
-            form = {"token": token, "client_id": grant.client.client_id}
-            await self._endpoints.post(str(metadata.revocation_endpoint), form=form)
-        return True
+        if not metadata.revocation_endpoint:
+            return None
+        form = {"token": grant.token.refresh_token or grant.token.access_token}
+        try:
+            headers = authenticate(grant.client, metadata, form)
+            reply = await self._endpoints.post(str(metadata.revocation_endpoint), form=form, headers=headers)
+        except (OAuthRefused, ToolUnavailable) as error:
+            reason = str(error)
+        else:
+            if reply.status == 200:
+                return True
+            reason = reply.error_code or f"HTTP {reply.status}"
+        _log.warning("oauth_revocation_failed", toolset=grant.toolset, reason=reason)
+        return False
 
     async def _client(self, found: Authorization, callback: str) -> OAuthClient:
         """Return the client that the issuer knows, or register one."""
@@ -407,7 +451,11 @@ def _dump(metadata: OAuthMetadata) -> dict[str, Any]:
 
 
 def _id_of(state: str) -> str:
-    return hashlib.sha256(state.encode()).hexdigest()[:32]
+    return _hash(state)[:32]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _pending_key(id: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sojourn.contracts.record import Record
 from sojourn.oauth.endpoints import Endpoints, OAuthRefused
 
-__all__ = ["OAuthClient", "Token", "request_token"]
+__all__ = ["OAuthClient", "Token", "authenticate", "request_token"]
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_SECONDS = 300
@@ -78,7 +78,7 @@ async def request_token(
         ToolUnavailable: Nothing answers there now.
     """
     fields = {name: value for name, value in form.items() if value}
-    headers = _authenticate(client, metadata, fields)
+    headers = authenticate(client, metadata, fields)
     asked_at = time.time()
     reply = await endpoints.post(str(metadata.token_endpoint), form=fields, headers=headers)
     if reply.status != 200:
@@ -103,7 +103,7 @@ def _is_sendable(token: str) -> bool:
     return token.isascii() and token.isprintable() and " " not in token
 
 
-def _authenticate(client: OAuthClient, metadata: OAuthMetadata, fields: dict[str, str]) -> dict[str, str]:
+def authenticate(client: OAuthClient, metadata: OAuthMetadata, fields: dict[str, str]) -> dict[str, str]:
     """Add the client's authentication to a form, and return its headers."""
     method = client.auth_method or _method(client, metadata)
     if method == "client_secret_basic":

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import httpx2
 import pytest
 
-from sojourn import Agent, App, Client, PlanResult, Principal, RunPolicy, mcp
+from sojourn import Agent, App, ApprovalPolicy, Client, PlanResult, Principal, RunPolicy, mcp
 from sojourn.asgi import create_app
 from sojourn.contracts.plan import Turn
 from sojourn.http import SecuritySettings
@@ -86,7 +86,7 @@ async def world(serve, tmp_path) -> AsyncIterator[Any]:
                 "test.agent",
                 planner=planner(toolset, *names),
                 uses=[toolset],
-                policy=policy or RunPolicy(interrupts_allowed=True),
+                policy=policy or RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(tainted="allow")),
             )
             app = App(agents=[agent])
             app.__dict__["vault"] = vault  # without SOJOURN_KEYRING, so that the test reads its runs
@@ -110,14 +110,20 @@ async def begin(world: World, run_id: str, wait: Any, *, as_: str = "ana") -> ht
         return await person.post("/v1/grants", json=body)
 
 
+async def complete(person: httpx2.AsyncClient, id: str, ticket: str = "none") -> httpx2.Response:
+    return await person.post(f"/v1/grants/ops.cart/{id}/complete", json={"ticket": ticket})
+
+
 async def sign_in(world: World, run_id: str, wait: Any) -> dict[str, Any]:
     """Sign in as ana, by every step of an application of one's own, and return the last answer."""
     begun = (await begin(world, run_id, wait)).json()
     sent = await world.follow(begun["authorization_url"], "ana")
     assert sent.status_code == 303, sent.text
-    assert sent.headers["location"] == f"{BACK}?grant={begun['id']}&status=ready"
+    came = dict(parse_qsl(urlsplit(sent.headers["location"]).query))
+    ticket = came.pop("ticket")
+    assert came == {"grant": begun["id"], "status": "ready"}
     async with world.person("ana") as person:
-        done = await person.post(f"/v1/grants/ops.cart/{begun['id']}/complete")
+        done = await complete(person, begun["id"], ticket)
     assert done.status_code == 200, done.text
     return done.json()
 
@@ -158,19 +164,36 @@ async def test_nobody_else_signs_in_for_a_run(world, status_when) -> None:
     begun = (await begin(made, run.id, wait)).json()
     agreed = (await made.browser.get(begun["authorization_url"])).headers["location"]
     async with made.person("ana") as ana:
-        early = await ana.post(f"/v1/grants/ops.cart/{begun['id']}/complete")
+        early = await complete(ana, begun["id"])
         assert (early.status_code, early.json()["code"]) == (409, "sign_in_pending")
-    assert (await made.browser.get(agreed)).status_code == 303
+    back = await made.browser.get(agreed)
+    assert back.status_code == 303
+    ticket = dict(parse_qsl(urlsplit(back.headers["location"]).query))["ticket"]
     again = await made.browser.get(agreed)
     assert (again.status_code, again.json()["code"]) == (410, "sign_in_expired")
     for name in ("ben", "eve"):
         async with made.person(name) as other:
-            stolen = await other.post(f"/v1/grants/ops.cart/{begun['id']}/complete")
+            stolen = await complete(other, begun["id"], ticket)
             assert (stolen.status_code, stolen.json()["code"]) == (403, "not_your_grant")
     foreign = await made.browser.get(f"{made.url}/oauth/callback/ops.cart?state=other&code=x")
     assert foreign.status_code == 410
     assert parse_qs(urlsplit(begun["authorization_url"]).query)["code_challenge_method"] == ["S256"]
     await run.cancel()
+
+
+async def test_a_link_that_another_person_follows_gives_no_grant(world) -> None:
+    """Ana sends the issuer's link to ben, who agrees; only his browser gets the ticket, and he is not who began."""
+    made = await world("connect")
+    async with made.person("ana") as ana, made.person("ben") as ben:
+        begun = (await ana.post("/v1/grants", json={"toolset": "ops.cart"})).json()
+        back = await made.follow(begun["authorization_url"], "ben")
+        for ticket in ("", "none", begun["id"]):
+            stolen = await complete(ana, begun["id"], ticket)
+            assert (stolen.status_code, stolen.json()["code"]) == (403, "wrong_ticket")
+        assert (await ana.get(f"/grants/ops.cart/done?id={begun['id']}")).status_code == 403
+        assert (await ben.get(back.headers["location"])).status_code == 403
+        assert (await ana.get("/v1/grants")).json()["grants"][0]["granted_at"] is None
+    assert made.server.token_requests == []
 
 
 async def test_a_sign_in_that_is_declined_is_an_error_of_the_call(world, status_when) -> None:

@@ -1,5 +1,6 @@
 """An MCP server that may ask for tokens, with the authorization server that issues them, in the process of a test."""
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -8,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -59,6 +60,12 @@ class Guarded:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     """Fields of the authorization server's metadata to replace."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the authorization server may answer requests for tokens."""
+
+    def __post_init__(self) -> None:
+        self.gate.set()
 
     def revoke(self) -> None:
         """Let no access token be good any more."""
@@ -133,6 +140,7 @@ class Guarded:
     async def token(self, request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode()))
         self.token_requests.append(form)
+        await self.gate.wait()
         if not self._is_client(request, form):
             return JSONResponse({"error": "invalid_client"}, status_code=401)
         match form["grant_type"]:
@@ -159,9 +167,11 @@ class Guarded:
         return JSONResponse({"error": "unsupported_grant_type"}, status_code=400)
 
     async def revoke_token(self, request: Request) -> Response:
-        form = parse_qs((await request.body()).decode())
-        self.known.pop(form["token"][0], None)
-        self.refreshable.pop(form["token"][0], None)
+        form = dict(parse_qsl((await request.body()).decode()))
+        if not self._is_client(request, form):
+            return JSONResponse({"error": "invalid_client"}, status_code=401)
+        self.known.pop(form["token"], None)
+        self.refreshable.pop(form["token"], None)
         return Response()
 
     def _is_client(self, request: Request, form: dict[str, str]) -> bool:

@@ -7,8 +7,9 @@ import httpx2
 import pytest
 
 from sojourn import Principal
+from sojourn.errors import ToolUnavailable
 from sojourn.oauth.endpoints import OAuthRefused
-from sojourn.oauth.grants import Grant, Grants, SignInServer
+from sojourn.oauth.grants import Grant, Grants, Revocation, SignInServer
 from sojourn.vault import FolderVault
 from sojourn.vault.sealed import TokenVault
 from tests.crypto.ring import make_ring
@@ -32,8 +33,8 @@ async def granted(vault: TokenVault, server: Guarded, **options: object) -> tupl
     async with httpx2.AsyncClient() as browser:
         sent = (await browser.get(begun.authorization_url)).headers["location"]
     asked = httpx2.URL(sent).params
-    await grants.take_code(asked["state"], code=asked["code"], iss=asked["iss"])
-    await grants.complete(begun.id, ANA)
+    _, ticket = await grants.take_code(asked["state"], code=asked["code"], iss=asked["iss"])
+    await grants.complete(begun.id, ANA, ticket)
     grant = await grants.find(ANA)
     assert grant is not None
     return grants, grant
@@ -60,6 +61,45 @@ async def test_a_refused_renewal_deletes_only_what_was_sent(vault) -> None:
         server.refreshable.clear()
         assert await grants.renew(ANA, renewed.token) is None
         await grants.drop(ANA, renewed.token)
+        assert await grants.find(ANA) is None
+
+
+async def test_only_a_refused_grant_is_over(vault) -> None:
+    """An issuer that does not know the client for now refuses a renewal too; the grant stays, and the call is repeated."""
+    async with guarded() as server:
+        grants, grant = await granted(vault, server)
+        clients, server.clients = server.clients, {}
+        with pytest.raises(ToolUnavailable, match="invalid_client"):
+            await grants.renew(ANA, grant.token)
+        server.clients = clients
+        assert await grants.renew(ANA, grant.token)
+
+
+async def test_a_revoked_grant_is_not_restored(vault) -> None:
+    """The revocation waits for a renewal in flight, and deletes what that has kept."""
+    async with guarded() as server:
+        grants, grant = await granted(vault, server)
+        async with vault.lock(grants.key(ANA)):
+            revoking = asyncio.create_task(grants.revoke(ANA))
+            done, _ = await asyncio.wait({revoking}, timeout=0.3)
+            assert not done
+            await grants.keep(grant)
+        assert await revoking == Revocation(was_there=True, is_accepted=True)
+        assert await grants.find(ANA) is None
+        assert await grants.revoke(ANA) == Revocation(was_there=False)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_client_with_a_secret_revokes_as_itself(vault, is_known) -> None:
+    """The issuer accepts it by the secret; whatever the issuer says, the grant is deleted."""
+    async with guarded() as server:
+        server.clients["ours"] = {"client_secret": "word", "redirect_uris": [CALLBACK]}
+        declared = {"client_id": "ours", "client_secret": "word", "issuer": server.origin}
+        grants, _ = await granted(vault, server, **declared)
+        if not is_known:
+            server.clients.clear()
+        assert await grants.revoke(ANA) == Revocation(was_there=True, is_accepted=is_known)
+        assert bool(server.refreshable) != is_known
         assert await grants.find(ANA) is None
 
 

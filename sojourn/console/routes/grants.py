@@ -18,6 +18,7 @@ from sojourn.http.granting import (
     complete_sign_in,
     find_sign_in,
     grants_at,
+    revoke_grant,
 )
 
 __all__ = ["pages"]
@@ -74,8 +75,9 @@ async def begin(visit: Visit, toolset: str) -> Response:
 
 @pages.get("/grants/{toolset}/done", role="user")
 async def done(visit: Visit, toolset: str) -> Response:
-    """Complete the sign-in of the visitor who began it."""
-    pending, answered = await complete_sign_in(visit.service, visit.asking, toolset, visit.query("id"))
+    """Complete the sign-in of the visitor who began it, and whose browser was at the issuer."""
+    id, ticket = visit.query("id"), visit.query("ticket")
+    pending, answered = await complete_sign_in(visit.service, visit.asking, toolset, id, ticket)
     return visit.page(
         "grant_done.html", row=await _row(visit, toolset), run_id=pending.run_id, answered=answered
     )
@@ -84,8 +86,7 @@ async def done(visit: Visit, toolset: str) -> Response:
 @pages.post("/grants/{toolset}/revoke", role="user")
 async def revoke(visit: Visit, toolset: str) -> Response:
     """Revoke what the visitor has granted."""
-    async with grants_at(visit.service, toolset) as grants:
-        await grants.revoke(visit.asking)
+    await revoke_grant(visit.service, visit.asking, toolset)
     return visit.go("/grants")
 
 

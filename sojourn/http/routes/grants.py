@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.http.bodies import JsonBody
@@ -16,6 +16,7 @@ from sojourn.http.granting import (
     complete_sign_in,
     grants_at,
     return_address,
+    revoke_grant,
 )
 from sojourn.http.routes.parameters import KnownQueryRoute, Serving, json_of, problems
 from sojourn.http.security import audit
@@ -47,7 +48,16 @@ class GrantBody(JsonBody):
     await_id: str = Field("", max_length=1_000)
     """The wait of the run."""
     return_to: str = Field("", max_length=2_000)
-    """Where the browser goes after it; its origin is one of `SecuritySettings.origins`."""
+    """Where the browser goes after it; its origin is one of `SecuritySettings.origins`. By default a page of this service."""
+
+
+class CompletionBody(JsonBody):
+    """What completes a sign-in."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"ticket": "mF_9-B5f"}]})
+
+    ticket: str = Field(max_length=200)
+    """The `ticket` with which the browser came back to `return_to`."""
 
 
 class SignInView(BaseModel):
@@ -115,8 +125,8 @@ class GrantList(BaseModel):
 async def begin(body: GrantBody, asking: Asking, service: Serving, request: Request) -> Response:
     """Begin a sign-in of the principal, for a call that waits for it or beforehand.
 
-    Send the principal's browser to `authorization_url`. The issuer sends it back to this service, which sends it to `return_to`. Then
-    complete the sign-in as the same principal.
+    Send the principal's browser to `authorization_url`. The issuer sends it back to this service, which sends it to `return_to` with a
+    ticket. Then complete the sign-in as the same principal, with the ticket.
     """
     require(asking, "user")
     if body.return_to:
@@ -138,13 +148,18 @@ async def begin(body: GrantBody, asking: Asking, service: Serving, request: Requ
 @routes.post(
     "/v1/grants/{toolset}/{id}/complete",
     response_model=CompletedView,
-    responses=problems(404, 409, 410, 502),
+    responses=problems(403, 404, 409, 410, 502),
     summary="Complete a sign-in",
 )
-async def complete(toolset: ToolsetId, id: SignInId, asking: Asking, service: Serving) -> Response:
-    """Complete a sign-in after the issuer has sent the browser back. The run that waits for it goes on."""
+async def complete(
+    toolset: ToolsetId, id: SignInId, body: CompletionBody, asking: Asking, service: Serving
+) -> Response:
+    """Complete a sign-in after the issuer has sent the browser back. The run that waits for it goes on.
+
+    The ticket proves that the browser of this principal was at the issuer, and not that of another person who got the link.
+    """
     require(asking, "user")
-    done, answered = await complete_sign_in(service, asking, toolset, id)
+    done, answered = await complete_sign_in(service, asking, toolset, id, body.ticket)
     return json_of(
         CompletedView(toolset=toolset, run_id=done.run_id, await_id=done.await_id, answered=answered)
     )
@@ -176,9 +191,7 @@ async def list_grants(asking: Asking, service: Serving) -> Response:
 async def revoke(toolset: ToolsetId, asking: Asking, service: Serving) -> Response:
     """Revoke the principal's grant at its issuer, and delete it. Calls then wait for a sign-in again."""
     require(asking, "user")
-    async with grants_at(service, toolset) as grants:
-        was_there = await grants.revoke(asking)
-    audit.bind(sign_in=toolset, revoked=was_there)
+    await revoke_grant(service, asking, toolset)
     return Response(status_code=204)
 
 
@@ -192,13 +205,11 @@ async def callback(
     iss: Annotated[str | None, Query(max_length=2_000)] = None,
     error: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Keep what the issuer sends by the principal's browser, which has no key of this service."""
+    """Keep what the issuer sends by a browser, which has no key of this service, and give that browser the ticket."""
     async with grants_at(service, toolset) as grants:
-        pending = await grants.take_code(state, code=code, iss=iss, error=error)
+        pending, ticket = await grants.take_code(state, code=code, iss=iss, error=error)
     if pending.return_to:
-        return RedirectResponse(return_address(pending), status_code=303)
-    if service.has_pages:
-        base = request.scope.get("root_path", "") + service.prefix
-        query = urlencode({"id": pending.id})
-        return RedirectResponse(f"{base}/grants/{quote(toolset)}/done?{query}", status_code=303)
-    return PlainTextResponse("Go back to where you began to sign in, and complete it there.")
+        return RedirectResponse(return_address(pending, ticket), status_code=303)
+    base = request.scope.get("root_path", "") + service.prefix
+    query = urlencode({"id": pending.id, "ticket": ticket})
+    return RedirectResponse(f"{base}/grants/{quote(toolset)}/done?{query}", status_code=303)

@@ -75,7 +75,9 @@ async def sign_in(run: Run, service: str, browser: httpx2.AsyncClient, question:
         sent = await browser.get(begun.json()["authorization_url"])
         taken = await browser.get(sent.headers["location"])
         if taken.status_code == 303:  # to the page that completes it
-            done = await browser.post(f"{service}/v1/grants/suite.server/{begun.json()['id']}/complete")
+            ticket = httpx2.URL(taken.headers["location"]).params["ticket"]
+            path = f"/v1/grants/suite.server/{begun.json()['id']}/complete"
+            done = await browser.post(f"{service}{path}", json={"ticket": ticket})
             if done.status_code == 200:
                 return
     await run.decline(question.id, "it does not work")
