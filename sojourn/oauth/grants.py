@@ -313,7 +313,7 @@ class Grants:
         return pending
 
     async def renew(self, principal: Principal, refused: Token) -> Grant | None:
-        """Return a grant with another token than a refused or ending one, or None if only a sign-in gives one.
+        """Return a grant with another token, or None if only a sign-in gives one.
 
         One process renews at a time: of two that send one refresh token, the issuer may take the second for a thief.
 
@@ -353,7 +353,7 @@ class Grants:
                 await self._vault.delete(self.key(principal))
 
     async def revoke(self, principal: Principal) -> Revocation:
-        """Revoke a grant at its issuer (RFC 7009), and delete it, whatever the issuer says.
+        """Revoke a grant at its issuer (RFC 7009), and delete it in any case.
 
         A renewal in flight ends first, so that it does not restore the grant.
 

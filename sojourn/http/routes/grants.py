@@ -19,7 +19,6 @@ from sojourn.http.granting import (
     revoke_grant,
 )
 from sojourn.http.routes.parameters import KnownQueryRoute, Serving, json_of, problems
-from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 
 __all__ = ["callbacks", "routes"]
