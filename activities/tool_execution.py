@@ -232,7 +232,9 @@ class ToolExecution:
     @property
     def _stored(self) -> Attachments:
         limits = AttachmentLimits(max_bytes=self._app.attachment_limits.max_bytes)
-        tainted = self._task.tainted or bool(taint_reason(self._spec))
+        # A lift is a decision about this run, and the file may get into others.
+        task = self._task
+        tainted = task.tainted or task.taint is not None or bool(taint_reason(self._spec))
         return Attachments(activity.client(), storage_of(self._app), limits, tainted=tainted)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
@@ -384,4 +386,5 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         approval=task.approval,
         input=task.input,
         tainted=task.tainted,
+        taint=task.taint and task.taint.found_in(run_id),
     )

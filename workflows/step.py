@@ -533,6 +533,7 @@ class StepExecution:
             key_run_id=run.key_run_id,
             attachments=dispatch.attachments,
             tainted=self._current.state.is_tainted,
+            taint=self._current.state.taint_to_pass,
             **(task_fields(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 

@@ -267,6 +267,8 @@ class ToolTask(Record):
     """For a tool that takes attachments: those that it may read."""
     tainted: bool = False
     """Whether the run has read text from outside that counts."""
+    taint: Taint | None = None
+    """All text from outside that the run has read, or None."""
     rules: list[ApprovalRule] = []
     """For a displayed call: the rules of the run's policy, for a further request."""
 

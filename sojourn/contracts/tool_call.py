@@ -12,6 +12,7 @@ from sojourn.contracts.attachment import Attachment, AttachmentStore, FileConten
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
+from sojourn.contracts.taint import Taint
 
 __all__ = [
     "Approval",
@@ -275,6 +276,8 @@ class ToolCallMeta(Record):
     """A person's answers, if the call asked for input (`ToolResult.input_required`) and continues with them."""
     tainted: bool = False
     """Whether the run had read text from outside when the call began, so that the tool can be stricter."""
+    taint: Taint | None = None
+    """What the run had read from outside, also if a person lifted it. A tool that starts a run passes it on: `client.start(..., taint=meta.taint)`."""
 
     known_attachments: list[Any] | None = Field(default=None, repr=False)
     """The files of the conversation, for a tool that takes attachments; read them as `attachments`."""

@@ -281,13 +281,15 @@ class RunState:
 
     @property
     def taint_to_pass(self) -> Taint | None:
-        """The text from outside with which a child run begins, or None."""
+        """The text from outside with which a child run begins, and a tool's call, or None."""
         return self.taint and self.taint.since(0)
 
     @property
     def _taint_to_report(self) -> Taint | None:
         """In a child run, the text from outside that its parent does not know."""
-        before = self.opening.taint if self.opening.parent else None
+        # The parent knows the files with which it called, too.
+        is_child = self.opening.parent is not None and self.opening.taint is not None
+        before = taint_at_start(self.opening) if is_child else None
         return self.taint and self.taint.since(before.count if before else 0)
 
     def asked_below(self, ended: RunOutput | Spent | None) -> "RunState":

@@ -19,7 +19,7 @@ from sojourn.contracts.run import RunInput
 from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import Artifact, Bounds, ToolTelemetry
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolTelemetry
 from sojourn.core.awaits.confirmation import Decided, read_confirmation
 from sojourn.core.awaits.disclosure import describe_taint
 from sojourn.core.awaits.envelope import Rejection
@@ -328,6 +328,22 @@ def test_a_run_takes_over_all_sources_of_a_child_run() -> None:
     )
     assert [each.number for each in joined.since(10).sources] == [11, 12, 13]
     assert (joined.since(10).count, joined.since(13)) == (3, None)
+
+
+def test_a_child_run_reports_no_file_with_which_its_parent_called() -> None:
+    """The parent has read it, and a person may have lifted that. What the child run reads itself is reported."""
+    file = AttachmentRecord(
+        id="att_" + "0" * 32, name="m", media_type="text/plain", size=1, sha256="0" * 64, tainted=True
+    )
+    message = Message.user("Read it.").model_copy(update={"parts": [part_of(file)]})
+    link = RunLink(run_id="r", agent_id="a.b", parent_run_id="p", parent_tool_call_id="c")
+    opening = RunInput(agent_id="a.b", messages=[message], parent=link, taint=TAINT)
+    state = RunState.opened(opening)
+    assert state.taint.count == 2
+    assert state.spending(NOON) is None
+    made = PlanOutcome(calls=[CALL], dispatches=[Dispatch(taints="open_world")])
+    read = copy_with(state, taint=taint_after(state.taint, made, [result()], NOON))
+    assert read.spending(NOON).taint.count == 1
 
 
 def test_whatever_makes_a_state_or_a_child_run_names_the_taint() -> None:
