@@ -28,6 +28,8 @@ MAX_BYTES = 256_000
 _SECONDS = 10.0
 _CODE = re.compile(r"[a-z][a-z_]{0,60}\Z")
 _BUSY = (408, 425, 429)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""A gateway sends these to the IPv4 address in their last 32 bits (RFC 6052)."""
 
 
 class OAuthRefused(SojournError):  # noqa: N818 - named for what happened
@@ -93,7 +95,9 @@ class Endpoints:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
-        except ValueError:
+            host.encode("idna")
+            httpx2.URL(url)
+        except (ValueError, httpx2.InvalidURL):
             host, port, parts = "", None, urlsplit("")
         if not host or parts.username or parts.password or parts.scheme not in ("http", "https"):
             raise OAuthRefused("its metadata names something that is no web address")
@@ -104,20 +108,21 @@ class Endpoints:
             raise OAuthRefused("its metadata names an address without HTTPS")
 
     async def _send(self, method: str, url: str, **options: Any) -> Reply:
-        await self.check(url)
-        host = urlsplit(url).hostname
-        options["headers"] = {"accept": "application/json", **options.get("headers", {})}
+        # The size of an answer is counted as received, so compression would evade the limit.
+        options["headers"] = {
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            **options.get("headers", {}),
+        }
+        host = _host_of(url)
         try:
-            async with (
-                asyncio.timeout(_SECONDS),
-                http_client(timeout=_SECONDS) as client,
-                client.stream(method, url, **options) as response,
-            ):
-                data = b""
-                async for part in response.aiter_bytes():
-                    data += part
-                    if len(data) > MAX_BYTES:
-                        raise OAuthRefused(f"the answer of {host} is too large")
+            async with asyncio.timeout(_SECONDS):
+                await self.check(url)
+                async with (
+                    http_client(timeout=_SECONDS) as client,
+                    client.stream(method, url, **options) as response,
+                ):
+                    data = await _read(response, host)
         except (httpx2.HTTPError, TimeoutError, OSError) as error:
             raise ToolUnavailable(
                 f"{host}, where its tokens come from, cannot be reached ({type(error).__name__})"
@@ -128,6 +133,24 @@ class Endpoints:
                 retry_after=retry_after_of(response.headers.get("retry-after")),
             )
         return Reply(response.status_code, _json_of(data))
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+async def _read(response: httpx2.Response, host: str) -> bytes:
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise OAuthRefused(f"the answer of {host} is compressed, which was not asked for")
+    data = b""
+    async for part in response.aiter_raw():
+        data += part
+        if len(data) > MAX_BYTES:
+            raise OAuthRefused(f"the answer of {host} is too large")
+    return data
 
 
 def _json_of(data: bytes) -> Any:
@@ -143,5 +166,16 @@ async def _is_local_name(host: str, port: int) -> bool:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return False  # the request says so, or a proxy resolves it
-    addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    return any(not each.is_global for each in addresses)
+    return any(not _is_public(str(each[4][0]).partition("%")[0]) for each in found)
+
+
+def _is_public(text: str) -> bool:
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return _is_public(str(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)))
+        if address.ipv4_mapped is not None:
+            return _is_public(str(address.ipv4_mapped))
+        if address.sixtofour is not None:
+            return _is_public(str(address.sixtofour))
+    return address.is_global
