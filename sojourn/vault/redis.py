@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import structlog
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from sojourn.live.redis import is_cancelled, redis_client
 
 __all__ = ["RedisVault"]
 
+_log = structlog.get_logger("sojourn.vault")
 _PREFIX = "sojourn:vault:"
 _PATIENCE = 2.0
 _LOCK_MS = 30_000
@@ -70,7 +73,11 @@ class RedisVault:
 
     async def _release(self, name: str, mark: str) -> None:
         released: Any = self._client.eval(_RELEASE, 1, name, mark)
-        await released
+        try:
+            await released
+        except RedisError as error:
+            # What the holder did is done; the lock ends by itself.
+            _log.warning("vault_lock_not_released", reason=type(error).__name__)
 
     @property
     def _client(self) -> Redis:
