@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sojourn.oauth.grants import Grant, Grants, SignInServer
     from sojourn.vault.sealed import TokenVault
 
-__all__ = ["Auth", "ClientCredentials", "GrantedTokens", "IdentityAssertion", "SignIn"]
+__all__ = ["Auth", "ClientCredentials", "GrantedTokens", "IdentityAssertion", "IssuedTokens", "SignIn"]
 
 _log = structlog.get_logger("sojourn.mcp")
 _SECRET = Kind("a text", TEXT.fits, is_secret=True)
@@ -94,7 +94,7 @@ class ClientCredentials:
 
     def credentials(self, url: str) -> Credentials:
         """Return what gets the tokens for a server."""
-        return _IssuedTokens(self, url)
+        return IssuedTokens(self, url)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,13 +156,13 @@ class SignIn:
     Args:
         scopes: The scopes to ask for; by default those that the server names.
         issuer: The only issuer to accept; by default the one that the server names.
-        client_id: The client's id at the issuer; by default Sojourn registers a client there.
-        client_secret: Its secret, if it has one; then the `issuer` has to be named.
+        client_id: The client's id at the issuer, which has to be named then; by default Sojourn registers a client there.
+        client_secret: Its secret, if it has one.
         client_metadata_url: The address of a client metadata document, for issuers that take one in place of a registration.
         title: The server's name for people; by default its host.
 
     Raises:
-        DefinitionError: There is a secret without its issuer, or the issuer is no web address.
+        DefinitionError: There is a client without its issuer, a secret without its client, or the issuer is no web address.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class SignIn:
         client_metadata_url: str | None = None,
         title: str = "",
     ) -> None:
-        if client_secret is not None and (issuer is None or client_id is None):
+        if (client_id is not None and issuer is None) or (client_secret is not None and client_id is None):
             raise DefinitionError(
-                "mcp.SignIn: a client_secret needs its client_id and issuer, so that it is sent nowhere else"
+                "mcp.SignIn: a client_id needs its issuer, and a client_secret both, so that a server leads the client nowhere else"
             )
         if issuer is not None:
             check_issuer("mcp.SignIn", issuer)
@@ -276,7 +276,7 @@ class IdentityAssertion:
 
     def credentials(self, url: str) -> Credentials:
         """Return what gets the tokens for a server."""
-        return _IssuedTokens(self, url)
+        return IssuedTokens(self, url)
 
     async def request(
         self, url: str, challenge: "Challenge | None", principal: Principal | None
@@ -297,9 +297,9 @@ class IdentityAssertion:
                 assertion = await self._assertion(principal, found.issuer, found.resource)
         except ToolUnavailable:
             raise
-        except Exception as error:
-            # Only its class is in the message: the text may quote the assertion.
-            raise ToolUnavailable(f"the function of assertions fails with {type(error).__name__}") from error
+        except Exception as error:  # noqa: BLE001 - becomes an error of the call
+            # Only its class, and no cause: the text may quote the assertion, and causes are recorded too.
+            raise ToolUnavailable(f"the function of assertions fails with {type(error).__name__}") from None
         if assertion is None:
             return None
         client = OAuthClient(client_id=self.client_id, client_secret=self._secret)
@@ -318,7 +318,7 @@ class IdentityAssertion:
 Auth = ClientCredentials | IdentityAssertion | SignIn
 
 
-class _IssuedTokens:
+class IssuedTokens:
     """Tokens that the deployment gets by itself, for all principals or for each."""
 
     def __init__(self, declared: "ClientCredentials | IdentityAssertion", url: str) -> None:
@@ -338,9 +338,13 @@ class _IssuedTokens:
         self._vault = vault
 
     async def refuse(
-        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
-    ) -> None:
-        pass
+        self,
+        caller: Caller,  # noqa: ARG002
+        sent: Mapping[str, str],  # noqa: ARG002
+        status: int,  # noqa: ARG002
+        challenge: Mapping[str, str],  # noqa: ARG002
+    ) -> bool:
+        return False
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         token = self._tokens.get(self._owner(caller))
@@ -441,6 +445,10 @@ class GrantedTokens:
         self._toolset_id = ""
         self._known = TTLCache[str, "Grant"](maxsize=_CACHED, ttl=_CACHE_SECONDS)
         """By principal. A grant that was revoked is used for a minute at most."""
+        self._renewals: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[tuple[str, str], asyncio.Task[Grant | None]]
+        ] = WeakKeyDictionary()
+        """By principal and token to renew."""
 
     @property
     def server(self) -> "SignInServer":
@@ -469,27 +477,34 @@ class GrantedTokens:
         grant = await self.find(principal) if principal else None
         if principal is None or grant is None:
             return {}
-        if grant.token.is_due:
-            grant = await self._renew(principal, grant) or grant
+        if grant.token.is_due and grant.token.refresh_token:
+            grant = await self._renew(principal, grant) or await self._find_again(principal)
+        if grant is None:
+            return {}
         caller.note((grant.token.access_token,))
         return {"authorization": f"Bearer {grant.token.access_token}"}
 
     async def find(self, principal: Principal) -> "Grant | None":
         """Return the grant of a principal, as it was a minute ago at most."""
         grants = await self.grants()
-        grant = self._known.get(grants.key(principal)) or await grants.find(principal)
-        if grant is not None:
-            self._known[grants.key(principal)] = grant
+        key = grants.key(principal)
+        grant = self._known.get(key)
+        if grant is None and (grant := await grants.find(principal)) is not None:
+            self._known[key] = grant
         return grant
+
+    async def _find_again(self, principal: Principal) -> "Grant | None":
+        """Return the grant of a principal, as it is in the vault now."""
+        grants = await self.grants()
+        self._known.pop(grants.key(principal), None)
+        return await self.find(principal)
 
     async def renew(self, caller: Caller, sent: Mapping[str, str], challenge: Mapping[str, str]) -> bool:
         principal = _principal_of(caller)
         if principal is None:
             await self.refuse(caller, sent, UNAUTHORIZED, challenge)
             return False
-        grants = await self.grants()
-        self._known.pop(grants.key(principal), None)
-        grant = await self.find(principal)
+        grant = await self._find_again(principal)
         if grant is None:
             raise self._needed(None, challenge)
         if sent.get("authorization") != f"Bearer {grant.token.access_token}":
@@ -501,28 +516,51 @@ class GrantedTokens:
 
     async def refuse(
         self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
-    ) -> None:
+    ) -> bool:
         principal = _principal_of(caller)
         if principal is None:
             if caller.meta is not None:
                 raise ServerUnusable("its MCP server wants a person to sign in, and the run acts for none")
             if status == UNAUTHORIZED:
                 raise self._needed(None, challenge)
-            return
-        grant = await self.find(principal)
-        if grant is None or sent.get("authorization") != f"Bearer {grant.token.access_token}":
-            return
+            return False
         from sojourn.oauth.discovery import Challenge  # noqa: PLC0415 - loads the SDK
 
         said = Challenge.of(challenge)
+        if status != UNAUTHORIZED and said.error != "insufficient_scope":
+            return False
+        grant = await self._find_again(principal)
+        if grant is None:
+            raise self._needed(None, challenge)
+        if sent.get("authorization") != f"Bearer {grant.token.access_token}":
+            return True  # the principal has signed in once more, or another process has renewed it
         if status == UNAUTHORIZED:
             await self._drop(principal, grant)
             raise self._needed(grant, challenge)
         # Asking again gives no scope that was requested before.
-        if said.error == "insufficient_scope" and set((said.scope or "").split()) - set(grant.scope.split()):
+        if set((said.scope or "").split()) - set(grant.scope.split()):
             raise self._needed(grant, challenge)
+        return False
 
     async def _renew(self, principal: Principal, grant: "Grant") -> "Grant | None":
+        """Return a grant with another token, or None if only a sign-in gives one.
+
+        Calls wait for one task, which goes on if they are canceled: the issuer gives a rotated token once.
+        """
+        renewals = self._renewals.setdefault(asyncio.get_running_loop(), {})
+        key = (mark_of(principal), grant.token.access_token)
+        if (task := renewals.get(key)) is None:
+            task = renewals[key] = asyncio.create_task(self._request_renewal(principal, grant))
+
+            def end(done: "asyncio.Task[Grant | None]") -> None:
+                del renewals[key]
+                if not done.cancelled():
+                    done.exception()  # retrieved: all who waited may have been canceled
+
+            task.add_done_callback(end)
+        return await asyncio.shield(task)
+
+    async def _request_renewal(self, principal: Principal, grant: "Grant") -> "Grant | None":
         grants = await self.grants()
         try:
             renewed = await grants.renew(principal, grant.token)

@@ -60,8 +60,10 @@ class Credentials(Protocol):
 
     async def refuse(
         self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
-    ) -> None:
-        """Take note that new headers got HTTP 401 too, or that headers got 403.
+    ) -> bool:
+        """Return whether a refused request can be sent once more.
+
+        Its new headers got HTTP 401 too, or its headers got 403.
 
         Raises:
             SojournError: This says more than the status.

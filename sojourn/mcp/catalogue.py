@@ -10,6 +10,7 @@ import structlog
 
 from sojourn.authoring.runnable import LISTING
 from sojourn.errors import SojournError, ToolUnavailable
+from sojourn.mcp.caller import Caller
 from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.errors import ErrorResponse, ServerUnusable, SignInRequired
 from sojourn.mcp.limits import (
@@ -69,8 +70,8 @@ class Catalogue:
         self._leaving_out: dict[str, str] = {}
         self._warned: set[tuple[str, str, str]] = set()
 
-    async def refresh(self, session: "ServerSession") -> None:
-        """List the server's tools. If listing fails, the old list stays.
+    async def refresh(self, session: "ServerSession", caller: Caller | None = None) -> None:
+        """List the server's tools to a caller. If listing fails, the old list stays.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or listing failed and there is no old list.
@@ -78,7 +79,7 @@ class Catalogue:
         self._leaving_out = {}
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
-                listed, again, is_cut = await _list_tools(session)
+                listed, again, is_cut = await _list_tools(session, caller)
         except (SojournError, TimeoutError) as error:
             text = str(error) or "it does not answer in time"
             if isinstance(error, (ToolUnavailable, SignInRequired)):
@@ -102,7 +103,7 @@ class Catalogue:
             if (
                 READ_RESOURCE_TOOL not in tools
                 and self._is_wanted(READ_RESOURCE_TOOL)
-                and await self._has_resources(session)
+                and await self._has_resources(session, caller)
             ):
                 tools = dict(sorted({**tools, READ_RESOURCE_TOOL: self._reader()}.items()))
             self.tools = MappingProxyType(tools)
@@ -137,11 +138,11 @@ class Catalogue:
             )
         return found
 
-    async def _has_resources(self, session: "ServerSession") -> bool:
+    async def _has_resources(self, session: "ServerSession", caller: Caller | None) -> bool:
         """Return whether the server has resources, if need be as it said before."""
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
-                return await session.has_resources()
+                return await session.has_resources(caller)
         except (SojournError, TimeoutError):
             return READ_RESOURCE_TOOL in self.tools
 
@@ -175,7 +176,9 @@ class Catalogue:
         return why
 
 
-async def _list_tools(session: "ServerSession") -> "tuple[list[Tool], list[str], bool]":
+async def _list_tools(
+    session: "ServerSession", caller: Caller | None
+) -> "tuple[list[Tool], list[str], bool]":
     """Return the tools that a server lists, its duplicates, and if it was cut.
 
     The list is cut at `MAX_TOOLS` or `MAX_PAGES`. An empty cursor ends a list by the protocols before
@@ -187,7 +190,7 @@ async def _list_tools(session: "ServerSession") -> "tuple[list[Tool], list[str],
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
         try:
-            page = await session.page(cursor)
+            page = await session.page(cursor, caller)
         except ErrorResponse:
             if cursor == "":
                 return list(found.values()), list(again), False

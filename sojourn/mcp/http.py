@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from sojourn.errors import SojournError
-from sojourn.mcp.caller import Credentials
+from sojourn.mcp.caller import Caller, Credentials
 from sojourn.mcp.errors import EXCHANGE, UNAUTHORIZED, Exchange
 from sojourn.mcp.lenient_messages import for_request, mend_event
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
@@ -155,12 +155,27 @@ class _Guard(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 own = await self._credentials.headers(caller)
                 response = await self._inner.handle_async_request(self._outgoing(request, own))
-            if response.status_code in (UNAUTHORIZED, 403):
-                await self._credentials.refuse(caller, own, response.status_code, response.headers)
+            if await self._is_outdated(caller, own, response):
+                await response.aclose()
+                own = await self._credentials.headers(caller)
+                response = await self._inner.handle_async_request(self._outgoing(request, own))
+                await self._is_outdated(caller, own, response)
         except SojournError:
             await response.aclose()
             raise
         return response
+
+    async def _is_outdated(self, caller: Caller, own: Mapping[str, str], response: httpx2.Response) -> bool:
+        """Return whether a request was refused for credentials that have changed since.
+
+        Raises:
+            SojournError: The refusal says more than its status.
+        """
+        return (
+            self._credentials is not None
+            and response.status_code in (UNAUTHORIZED, 403)
+            and await self._credentials.refuse(caller, own, response.status_code, response.headers)
+        )
 
     def _outgoing(self, request: httpx2.Request, own: Mapping[str, str]) -> httpx2.Request:
         headers = request.headers.copy()

@@ -64,7 +64,8 @@ class OwnLists:
         owner = mark_of(meta.principal) if meta.principal else ""
         own = self._lists.get(owner) or _List(self._new())
         if time.monotonic() - own.listed_at >= self._ttl:
-            await self._connection.session_for(Caller(meta), own.catalogue.refresh)
+            caller = Caller(meta, self._connection.secrets)
+            await self._connection.session_for(caller, lambda session: own.catalogue.refresh(session, caller))
             own.listed_at = time.monotonic()
             if owner:
                 self._lists[owner] = own

@@ -121,20 +121,22 @@ class ServerSession:
     def instructions(self) -> str:
         return (self._client and self._client.instructions) or ""
 
-    async def has_resources(self) -> bool:
+    async def has_resources(self, caller: Caller | None = None) -> bool:
         """Return whether the server lists a resource or template, as few do."""
         if not (self._client and self._client.server_capabilities.resources):
             return False
-        listed = await self._ask(lambda client: client.session.list_resources())
+        listed = await self._ask(lambda client: client.session.list_resources(), caller)
         if listed.resources:
             return True
         return bool(
-            (await self._ask(lambda client: client.session.list_resource_templates())).resource_templates
+            (
+                await self._ask(lambda client: client.session.list_resource_templates(), caller)
+            ).resource_templates
         )
 
-    async def page(self, cursor: str | None) -> types.ListToolsResult:
+    async def page(self, cursor: str | None, caller: Caller | None = None) -> types.ListToolsResult:
         params = types.PaginatedRequestParams(cursor=cursor)
-        return await self._ask(lambda client: client.session.list_tools(params=params))
+        return await self._ask(lambda client: client.session.list_tools(params=params), caller)
 
     async def call(
         self,

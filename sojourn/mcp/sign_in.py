@@ -40,12 +40,16 @@ _MAX_URL = 2_000
 def asked_before(tool_input: ToolInput | None) -> tuple[ToolInput | None, str | None]:
     """Return a call's own input, and what came of a sign-in that it asked for.
 
-    That is `accept`, `decline` or `cancel`, or None if it asked for none.
+    That is `accept`, `decline` or `cancel`, or None if it asked for none. A server may ask for input by the same key: the head of our
+    question has digests of no form.
     """
     answer = tool_input and tool_input.responses.get(_KEY)
     if tool_input is None or answer is None or tool_input.responses.keys() != {_KEY}:
         return tool_input, None
-    own = json.loads((tool_input.request_state or "{}").partition("\n")[0]).get("input")
+    head = json.loads((tool_input.request_state or "{}").partition("\n")[0])
+    if head.get("asked") != {}:
+        return tool_input, None
+    own = head.get("input")
     return (ToolInput.model_validate(own) if own else None), str(answer.get("action"))
 
 

@@ -16,7 +16,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import Retry
 from sojourn.core.payload.template import unknown_fields
 from sojourn.errors import DefinitionError, SojournError
-from sojourn.mcp.auth import GrantedTokens
+from sojourn.mcp.auth import GrantedTokens, IssuedTokens
 from sojourn.mcp.caller import Credentials
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import ServerConnection
@@ -164,6 +164,8 @@ class McpToolset:
         check_terms(id, trusted=trusted, confirmation=confirmation)
         check_approvers(id, approvers or {})
         self.id = id
+        self._session = session
+        self._check_sharing(transport)
         self.description = description
         self.task_queue = task_queue
         self._terms = Terms(
@@ -210,9 +212,19 @@ class McpToolset:
 
     @transport.setter
     def transport(self, transport: Transport) -> None:
+        self._check_sharing(transport)
         self._connection.transport = transport
         if self._vault is not None:
             self.use_vault(self._vault)
+
+    def _check_sharing(self, transport: Transport) -> None:
+        """Refuse a shared session if each principal has tokens of its own."""
+        credentials = getattr(transport, "credentials", None)
+        is_own = isinstance(credentials, IssuedTokens | GrantedTokens) and credentials.differs_by_caller
+        if is_own and self._session not in (None, "principal"):
+            raise DefinitionError(
+                f'toolset {self.id}: principals have tokens of their own, so session="{self._session}" cannot be; leave it out'
+            )
 
     @property
     def keeps_tokens(self) -> bool:

@@ -279,11 +279,11 @@ class _MadeHeaders:
             fault = next(_unsendable(headers), None)
         except (ToolUnavailable, RateLimited):
             raise
-        except Exception as error:
-            # The message has only the class of the error, whose text may quote a credential.
+        except Exception as error:  # noqa: BLE001 - becomes an error of the call
+            # Only its class, and no cause: the text may quote a credential, and causes are recorded too.
             raise ToolUnavailable(
                 f"the function of its MCP server's headers fails with {type(error).__name__}"
-            ) from error
+            ) from None
         if fault is not None:
             raise ToolUnavailable(
                 f"the function of its MCP server's headers returns one that cannot be sent: {fault}"
@@ -295,9 +295,13 @@ class _MadeHeaders:
         return dict(await self.headers(caller)) != dict(sent)
 
     async def refuse(
-        self, caller: Caller, sent: Mapping[str, str], status: int, challenge: Mapping[str, str]
-    ) -> None:
-        pass
+        self,
+        caller: Caller,  # noqa: ARG002
+        sent: Mapping[str, str],  # noqa: ARG002
+        status: int,  # noqa: ARG002
+        challenge: Mapping[str, str],  # noqa: ARG002
+    ) -> bool:
+        return False
 
 
 _AUTH = Kind(

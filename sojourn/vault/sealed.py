@@ -122,9 +122,9 @@ class TokenVault:
 async def _ask(request: Awaitable[T]) -> T:
     try:
         return await request
-    except Exception as error:
-        # Only its class is in the message: the text may have an address with a password.
-        raise ToolUnavailable(f"the vault of tokens does not answer ({type(error).__name__})") from error
+    except Exception as error:  # noqa: BLE001 - whatever a vault raises
+        # Only its class, and no cause: the text may have an address with a password, and causes are recorded too.
+        raise ToolUnavailable(f"the vault of tokens does not answer ({type(error).__name__})") from None
 
 
 def token_vault(setting: Vault | str | None, key_ring: str | None) -> TokenVault | None:

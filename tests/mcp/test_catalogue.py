@@ -354,7 +354,7 @@ class Listing:
 
     is_modern = False
 
-    async def has_resources(self) -> bool:
+    async def has_resources(self, _caller: object) -> bool:
         return False
 
     instructions = ""
@@ -364,7 +364,7 @@ class Listing:
     def __init__(self, *pages: list[types.Tool]) -> None:
         self._pages = pages
 
-    async def page(self, cursor: str | None) -> types.ListToolsResult:
+    async def page(self, cursor: str | None, _caller: object) -> types.ListToolsResult:
         number = int(cursor or 0) if not self.empty else int(cursor is not None)
         following = str(number + 1) if number + 1 < len(self._pages) else None
         following = "" if following and self.empty else following
@@ -392,7 +392,7 @@ class Failing(Listing):
         super().__init__()
         self._error = error
 
-    async def page(self, cursor: str | None) -> types.ListToolsResult:
+    async def page(self, cursor: str | None, _caller: object) -> types.ListToolsResult:
         raise self._error
 
 

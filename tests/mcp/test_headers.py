@@ -85,6 +85,7 @@ async def test_a_function_that_fails_makes_its_calls_unavailable(
         with pytest.raises(ToolUnavailable, match=words) as raised:
             await run(toolset, "put", meta=meta_of(PEOPLE[0]), item="a")
         assert not raised.value.outcome_unknown
+        assert raised.value.__cause__ is None  # histories record causes, with their texts
         assert len(server.requests) == before
         assert (await run(toolset, "put", meta=meta_of(PEOPLE[1]), item="b")).ok
 

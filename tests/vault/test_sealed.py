@@ -39,14 +39,15 @@ async def test_erasing_a_tenants_key_erases_its_tokens(ring) -> None:
 
 
 async def test_a_vault_that_is_away_is_an_error_and_not_empty(ring) -> None:
-    """To take it for empty would ask people to sign in again; the message has no address."""
+    """To take it for empty would ask people to sign in again; neither the message nor a cause has an address."""
 
     class Away(OwnVault):
         async def get(self, key: str) -> bytes | None:
             raise ConnectionError("redis://:word@vault.internal")
 
-    with pytest.raises(ToolUnavailable, match=r"does not answer \(ConnectionError\)$"):
+    with pytest.raises(ToolUnavailable, match=r"does not answer \(ConnectionError\)$") as raised:
         await TokenVault(Away(), ring).get("grant/1")
+    assert raised.value.__cause__ is None  # histories record causes, with their texts
     with pytest.raises(ToolUnavailable, match="does not answer"):
         await TokenVault(Away(), ring).check()
     await TokenVault(OwnVault(), ring).check()
