@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from sojourn import Principal
+from sojourn import Principal, RunStatus
 from sojourn.console.page import Links, Visit
 from sojourn.console.templating import _templates as templates
 
@@ -13,7 +13,7 @@ COMMAND = "sojourn worker MODULE:APP --task-queue night-shift"
 def test_the_reason_of_a_stuck_run_stands_once():
     """The head has it; the side has the command that helps, and other hints."""
     head = SimpleNamespace(mend=COMMAND, now=REASON, left=[], is_open=False)
-    status = SimpleNamespace(hints=[REASON, "a call is late"], awaits=(), child_awaits={}, safeguards=None)
+    status = RunStatus(run_id="r", status="running", hints=[REASON, "a call is late"])
     visit = Visit(None, None, Principal(subject="ana", roles=["viewer"]), Links(""))  # type: ignore[arg-type]
     side = templates().get_template("run_side.html")
     html = side.render(head=head, status=status, visit=visit, run_id="r", url=Links(""), now=None)

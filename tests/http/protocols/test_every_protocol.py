@@ -5,7 +5,7 @@ from fastapi.routing import iter_route_contexts
 from sojourn.http.app import create_api
 from tests.http.every_protocol import PROTOCOLS, READING, say
 
-OWN = ("/v1/", "/codec/", "/health", "/metrics", "/openapi.json")
+OWN = ("/v1/", "/codec/", "/oauth/", "/health", "/metrics", "/openapi.json")
 """Paths of the API itself."""
 
 
