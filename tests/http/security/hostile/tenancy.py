@@ -17,6 +17,7 @@ OF_NO_TENANT = {
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
     "GET /v1/me",
+    "GET /v1/tenant",  # the principal's own
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",
     "GET /v1/grants",  # without a sign-in; `tests/http/test_grants.py` has those of tenants
