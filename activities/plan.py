@@ -195,8 +195,12 @@ class PlanActivity:
         return changes
 
     async def _admission(self, task: PlanTask, run_id: str) -> Admission | None:
-        # Only of runs whose tenant has a quota. A local activity has to end at once.
-        if self._broker is None or not task.quota_tenant or activity.info().is_local:
+        # Only of runs whose tenant has a quota.
+        if self._broker is None or not task.quota_tenant:
+            return None
+        if activity.info().is_local:  # it has to end at once, so an ordinary one asks
+            if self._broker.has_quota(task.quota_tenant):
+                raise ApplicationError("the tenant has a quota", type=NOT_LOCAL, non_retryable=True)
             return None
         return await self._broker.ask(
             task.quota_tenant, Ask(run_id=run_id, place=task.plan, starts=task.opens)

@@ -162,6 +162,8 @@ class PlanExecution:
             in_time = plan and not (plan.overtime or self._clock.is_expired)
             if plan and (in_time or plan.final or plan.failure or self._state.limit):
                 return plan
+            if plan is None:
+                self._state = self._state.without_new_place()
             self._state = self._state.out_of_time()
             return await self._plan_once()
 

@@ -1,6 +1,7 @@
 """Quotas of tenants: runs wait for a place, get it in order, and give it up when they end or only wait."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowFailureError
+from temporalio.service import RPCError
 
 from sojourn import (
     Agent,
@@ -32,6 +34,7 @@ from sojourn.contracts.quota import Ask, Exchange, LedgerRecord, QuotaUse
 from sojourn.contracts.tenant_ids import ledger_id
 from sojourn.core.quota import ledger
 from sojourn.errors import DefinitionError
+from sojourn.serving import quota_broker
 from sojourn.serving.quota_broker import ledger_queue
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -298,6 +301,102 @@ async def test_the_time_for_which_a_run_waits_does_not_count(serve, status_when,
     assert output.reason == "answered"
     assert output.active_time is not None
     assert output.active_time < timedelta(seconds=1)
+
+
+async def test_a_place_that_was_asked_for_when_the_time_ran_out_is_asked_for_again(
+    serve, status_when, traces, until, monkeypatch
+):
+    """The last plan of a run asks for a place of its own, since nobody knows whether it has the other."""
+    monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)  # a cancellation comes with a heartbeat
+    monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
+
+    async def plan(turn: Any) -> PlanResult:
+        if len(turn.messages) == 1:
+            return PlanResult.ask(AwaitClarification(question="which?"))
+        return PlanResult.final("done")
+
+    desk = Desk(TenantQuota(runs=1), plan, interrupts_allowed=True, time_budget=timedelta(seconds=1))
+    client = await serve(desk.app)
+    asked, answers, exchange = list[Ask](), asyncio.Event(), quota_broker._Ledger.exchange
+    answers.set()
+
+    async def slow(self: Any, request: Exchange) -> Any:
+        asked.extend(request.asks)
+        if request.asks:
+            await answers.wait()
+        return await exchange(self, request)
+
+    monkeypatch.setattr(quota_broker._Ledger, "exchange", slow)
+    run = await start(client)
+    wait = (await status_when(run, lambda status: status.awaits)).awaits[0]
+    answers.clear()
+    await run.answer(wait.id, "this")
+    await until(lambda: len(asked) == 2)
+
+    async def is_canceled() -> bool:
+        canceled = EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED
+        return any(each.event_type == canceled for each in await traces(run).history())
+
+    await until(is_canceled)
+    answers.set()
+    assert (await run.result()).reason == "time_budget"
+    assert [(each.place, each.starts) for each in asked] == [(1, True), (2, False), (3, False)]
+
+
+async def test_a_local_agent_whose_tenant_gets_a_quota_asks_too(serve, status_when, until):
+    """A local plan cannot wait for a place, so an ordinary activity asks for it."""
+    tools = Toolset("test.tools")
+
+    @tools.tool(destructive=True)
+    async def pay(amount: int) -> str:
+        """Pay an amount."""
+        return f"paid {amount}"
+
+    async def plan(turn: Any) -> PlanResult:
+        if turn.messages[0].text == "hold":
+            await gate.wait()
+        elif len(turn.messages) == 1:
+            return PlanResult.calls(ToolRequest(name="test.tools.pay", payload={"amount": 1}))
+        return PlanResult.final("done")
+
+    class Later:
+        quota: TenantQuota | None = None
+
+        def quota_of(self, _tenant: str) -> TenantQuota | None:
+            return self.quota
+
+    gate, later, name = asyncio.Event(), Later(), f"desk-{uuid.uuid4().hex[:8]}"
+    app = App(
+        agents=[
+            Agent(
+                "test.agent",
+                planner=plan,
+                uses=[tools],
+                local=True,
+                policy=RunPolicy(interrupts_allowed=True),
+            )
+        ],
+        name=name,
+    )
+    app._tenants = later
+    client = await serve(app)
+    pays = await start(client, "pay")
+    approval = (await status_when(pays, lambda status: status.awaits)).awaits[0]
+    later.quota = TenantQuota(runs=1)
+    held = await start(client, "hold")
+    ledger_of = client.temporal.get_workflow_handle(ledger_id(name, "acme"))
+
+    async def is_held() -> bool:
+        with contextlib.suppress(RPCError):
+            return (await ledger_of.query("use", result_type=QuotaUse)).runs == 1
+        return False
+
+    await until(is_held)
+    await pays.approve(approval)
+    await status_when(pays, lambda status: status.quota)
+    gate.set()
+    for run in (held, pays):
+        assert (await run.result()).text == "done"
 
 
 async def test_turns_of_a_conversation_ask_one_by_one(serve, status_when, until):

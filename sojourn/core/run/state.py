@@ -417,6 +417,10 @@ class RunState:
         """Give the place up, since the run ends or only waits."""
         return copy_with(self, place=0, queued=None) if self.place or self.queued else self
 
+    def without_new_place(self) -> "RunState":
+        """Give up the place for which the last plan has asked, since no answer came."""
+        return self.without_place() if self.place == self.plans else self
+
     def plan_canceled(self, details: Sequence[Any]) -> "RunState":
         """Keep the text that a canceled plan had streamed.
 

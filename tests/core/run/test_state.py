@@ -16,6 +16,7 @@ from sojourn.core.run.state import MAX_CALLS_CARRIED, MAX_CALLS_SHOWN, MAX_NOTES
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import MAX_ARTIFACTS
 from sojourn.policy import Caps, PolicyDecision
+from sojourn.values.frozen import copy_with
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
@@ -254,3 +255,10 @@ def test_an_ended_run_has_no_open_waits() -> None:
     ended = state.steered(PauseRequest("", None), NOW)[0].ended()
     status = status_of(ended, "r", NOW)
     assert (status.phase, status.awaits, status.paused) == ("", [], None)
+
+
+def test_only_a_place_of_the_last_plan_is_given_up_for_lack_of_an_answer() -> None:
+    """A run that had its place before keeps it."""
+    state = copy_with(begun().plan_begun(7), place=1)
+    assert state.without_new_place().place == 0
+    assert state.plan_begun(9).without_new_place().place == 1
