@@ -9,7 +9,17 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    ApprovalPolicy,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    Toolset,
+    Turn,
+)
 from sojourn.asgi import create_app
 from tests.console.conftest import Console
 from tests.http.conftest import listening
@@ -174,7 +184,8 @@ clerk = Agent(
     description="Handles orders.",
     planner=plan,
     uses=[orders, scale, packing],
-    policy=RunPolicy(interrupts_allowed=True),
+    # A refund reads what a card's bank says: with "ask", no release would cover the next one.
+    policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(tainted="allow")),
 )
 app = App(agents=[clerk, packer], name="office")
 
