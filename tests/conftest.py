@@ -100,6 +100,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
+    """Repeat the alarm of a test that takes too long.
+
+    asyncio keeps the error that it raises for the task whose step it interrupts, and the test would wait for ever.
+    """
+    done = yield
+    limit, _ = signal.getitimer(signal.ITIMER_REAL)
+    if limit:
+        signal.setitimer(signal.ITIMER_REAL, limit, ALARMS_APART)
+    return done
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Limit the time that a failed test takes to end, too: pytest-timeout stops its timer at the failure."""
     hooks, settings = item.config.pluginmanager.hook, pytest_timeout._get_item_settings(item)
@@ -181,6 +194,9 @@ def _rank(path: str) -> int:
     folder = path.split("/")[1]
     return FIRST.index(folder) - len(FIRST) if folder in FIRST else folder in LAST
 
+
+ALARMS_APART = 5.0
+"""Seconds between two alarms for a test that takes too long."""
 
 PATIENCE = 60.0
 """Seconds to wait for a condition, and the most that a workflow task may take."""
