@@ -343,6 +343,7 @@ QUESTION = AwaitClarification(
     question="Which site?", restrict_to_tool="replay.tools.inspect", missing_fields=["site_id"]
 )
 ASKING = RunPolicy(interrupts_allowed=True)
+RUNS_ALL = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"]))
 
 
 # Deeds.
@@ -1366,7 +1367,7 @@ SCENARIOS = {
             calls(call("wipe", "c3", disk="b")),
             FINAL,
         ],
-        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        policy=RUNS_ALL,
         deed=approve_one,
     ),
     "tainted_result": Scenario(
@@ -1375,7 +1376,7 @@ SCENARIOS = {
             calls(call("wipe", "c2", disk="a")),
             FINAL,
         ],
-        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        policy=RUNS_ALL,
         deed=approve_one,
     ),
     "taint_lifted": Scenario(
@@ -1387,7 +1388,7 @@ SCENARIOS = {
             calls(call("wipe", "c5", disk="c")),
             FINAL,
         ],
-        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        policy=RUNS_ALL,
         deed=approve_and_lift,
     ),
     "tainted_child": Scenario(
@@ -1396,7 +1397,7 @@ SCENARIOS = {
             calls(call("wipe", "c2", disk="a")),
             FINAL,
         ],
-        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(run_tools=["*"])),
+        policy=RUNS_ALL,
         deed=approve_one,
     ),
     "deciders": Scenario(

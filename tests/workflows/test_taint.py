@@ -21,6 +21,8 @@ from sojourn.core.awaits.disclosure import describe_taint
 from sojourn.errors import AlreadyAnswered, DefinitionError, InvalidInput
 from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.testing.scripted import ScriptedPlanner
+from tests import text_from_outside
+from tests.text_from_outside import disks, web
 
 READ = ToolRequest(name="test.web.read", payload={}, tool_call_id="read")
 FREE = ApprovalPolicy(run_tools=["*"])
@@ -210,28 +212,12 @@ def test_an_agent_that_reads_only_verdicts_is_not_refused() -> None:
         """Judge a page."""
         return True
 
-    @tools.tool(destructive=True)
-    async def wipe() -> str:
-        """Wipe a disk."""
-        return ""
-
-    agent = Agent("once.judge", planner=planner(), uses=[tools], policy=RunPolicy(approval=FREE))
-    assert App(agents=[agent]).denied_once_tainted() == {"once.judge": ["once.tools.wipe"]}
+    agent = Agent("once.judge", planner=planner(), uses=[tools, disks], policy=RunPolicy(approval=FREE))
+    assert App(agents=[agent]).denied_once_tainted() == {"once.judge": [text_from_outside.wipe.id]}
 
 
 def test_an_agent_is_denied_what_agents_above_or_below_it_have_read() -> None:
     """A child run begins with the sources of its parent, and brings its own back, also through others."""
-    reads, wipes = Toolset("once.reads"), Toolset("once.wipes")
-
-    @reads.tool(read_only=True, open_world=True)
-    async def read() -> str:
-        """Read a page."""
-        return ""
-
-    @wipes.tool(destructive=True)
-    async def wipe() -> str:
-        """Wipe a disk."""
-        return ""
 
     def agent(name: str, *uses) -> Agent:
         return Agent(f"once.{name}", planner=planner(), uses=[*uses], policy=RunPolicy(approval=FREE))
@@ -239,10 +225,10 @@ def test_an_agent_is_denied_what_agents_above_or_below_it_have_read() -> None:
     def calls(below: Agent):
         return below.export(f"{below.id}_tools", tools=[AgentTool("ask", args=dict[str, str], user="Go.")])
 
-    reader, wiper = agent("reader", reads), agent("wiper", wipes)
+    reader, wiper = agent("reader", web), agent("wiper", disks)
     middle = agent("middle", calls(reader))
-    up = agent("up", calls(middle), wipes)
-    down = agent("down", calls(wiper), reads)
-    assert App(agents=[up, middle, reader]).denied_once_tainted() == {"once.up": ["once.wipes.wipe"]}
-    assert App(agents=[down, wiper]).denied_once_tainted() == {"once.wiper": ["once.wipes.wipe"]}
+    up = agent("up", calls(middle), disks)
+    down = agent("down", calls(wiper), web)
+    assert App(agents=[up, middle, reader]).denied_once_tainted() == {"once.up": [text_from_outside.wipe.id]}
+    assert App(agents=[down, wiper]).denied_once_tainted() == {"once.wiper": [text_from_outside.wipe.id]}
     assert App(agents=[agent("alone", calls(wiper)), wiper]).denied_once_tainted() == {}
