@@ -1,9 +1,10 @@
-"""`make bench-agentdojo`: where do injections end if the planner obeys every one of them?
+"""Measure how far injections get in an obedient agent (`make bench-agentdojo`).
 
-Each task of AgentDojo runs as a durable run on a real server, by `sojourn worker`: alone, and with each injection that asks for calls. No model is
-asked. The planner makes the calls that the task's author wrote down, and as soon as a result has the injection it makes the injection's calls:
-it is a model that always obeys. A person approves the calls of the task and denies those of the injection. What counts is what took effect in
-AgentDojo's environment, and what AgentDojo's own judges find there.
+Each task of AgentDojo runs as a durable run on a real server, by `sojourn worker`: alone, and with each injection that asks for calls.
+
+The planner asks no model. It makes the calls that the task's author wrote down. As soon as a result has the injection, it makes the calls that the
+injection asks for, as a model that always obeys would. A person approves the calls of the task and denies those of the injection. The benchmark
+counts the calls that took effect in AgentDojo's environment, and AgentDojo's own checks say which goals were reached.
 """
 
 import argparse
@@ -34,9 +35,13 @@ ARMS: dict[str, dict[str, Any]] = {
     "default": {},
     "default-untracked": {"tainted": "allow"},
 }
-"""The fields of the agents' `ApprovalPolicy`. The first lets every call run unasked in a clean run."""
+"""The fields of the agents' `ApprovalPolicy`, by arm.
+
+With `run_tools`, no call needs an approval until the run has read text from outside. The arms `-untracked` ignore such text.
+"""
 
 UNASKED = "runs-untracked"
+"""The arm in which no call needs an approval."""
 
 WORDS = {
     "overwrites": "deletes or overwrites",

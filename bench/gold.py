@@ -1,8 +1,10 @@
-"""`python -m bench.gold agentdojo`: does a worker that is killed again and again leave the same world as no worker at all?
+"""Check that killed workers change nothing (`python -m bench.gold agentdojo`).
 
-The calls that a suite's authors wrote down for each task run twice: bare, one after the other on the suite's own code; and as a durable run on a
-real server by `sojourn worker`, which is killed with SIGKILL at every 20th call. The kill falls in turn before the call takes effect, after
-that but before the worker has the answer, and after the answer. Both must leave the same environment, and each call must have taken effect once.
+A suite's authors wrote down the calls of each task. This benchmark makes them twice: once directly, one after the other on the suite's own code, and
+once as a durable run on a real server by `sojourn worker`. It kills the worker with SIGKILL at every 20th call: in turn before the call takes
+effect, after that but before the worker has the answer, and after the answer.
+
+Both must leave the same environment, and each call must have taken effect once.
 """
 
 import argparse

@@ -24,7 +24,17 @@ from sojourn import (
     Turn,
 )
 
-__all__ = ["APP", "SOCKET", "Call", "Request", "Script", "ScriptedAgent", "ScriptedApp", "ScriptedTool"]
+__all__ = [
+    "APP",
+    "MAX_LINE",
+    "SOCKET",
+    "Call",
+    "Request",
+    "Script",
+    "ScriptedAgent",
+    "ScriptedApp",
+    "ScriptedTool",
+]
 
 APP = "BENCH_SCRIPTED_APP"
 """The variable with the path of the file that describes the app."""
@@ -33,6 +43,7 @@ SOCKET = "BENCH_WORLD_SOCKET"
 """The variable with the path of the world's socket."""
 
 MAX_LINE = 16_000_000
+"""Bytes of the largest request or answer."""
 
 
 class ScriptedTool(BaseModel):

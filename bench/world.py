@@ -16,15 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from bench.scripted import APP, SOCKET, Request, ScriptedApp
+from bench.scripted import APP, MAX_LINE, SOCKET, Request, ScriptedApp
 from sojourn import Client
 from sojourn.process.program import Program
 from sojourn.server import Server
 
 __all__ = ["Environment", "Executed", "Moment", "Scene", "World", "scene"]
-
-MAX_LINE = 16_000_000
-"""Bytes of the largest request or answer."""
 
 Moment = Literal["before the effect", "after the effect", "after the answer"]
 """When a call's worker is killed. `after the effect` means before the answer, which is lost."""
