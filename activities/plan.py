@@ -84,7 +84,7 @@ def is_quick(agent_id: str, seconds: float) -> bool:
 
 
 QUOTA_EXCEEDED = "tenant_quota_exceeded"
-"""The code of a run, or a turn, that may not wait for a place in its tenant's quota."""
+"""The error code of a run that its tenant's quota refuses, since it may not wait. In a conversation only the turn fails."""
 
 AGENT_ATTEMPTS = 3
 """Attempts before an unknown agent fails the run.
