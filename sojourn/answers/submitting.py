@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from sojourn.answers.wait_view import WaitRef, WaitView, wait_view
 from sojourn.client import wait_end
 from sojourn.client.run import Run
 from sojourn.client.sending import other_kind
 from sojourn.client.wait_end import Receipt, find_wait_end, refusal_of_end
-from sojourn.contracts.awaits import AwaitConfirmation, KindName
+from sojourn.contracts.awaits import ApprovalScope, AwaitConfirmation, KindName
 from sojourn.contracts.event import Event
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.contracts.run import RunStatus
@@ -91,7 +91,7 @@ class Decision:
     digest: str | None = None
     """Digest of the arguments that the approver saw. Defaults to that of the wait passed to `submit`."""
     reason: str = ""
-    scope: Literal["call", "tool", "sources"] = "call"
+    scope: ApprovalScope = "call"
     """With an approval, `tool` approves later calls of the tool too, for as long as the wait says; with `sources`, those of the wait's
     `taint` no longer count.
     """

@@ -14,6 +14,7 @@ from sojourn.contracts.tool_call import CallEdit, GivenApproval, SignInRequest
 from sojourn.contracts.tool_spec import ShownTool
 
 __all__ = [
+    "ApprovalScope",
     "Await",
     "AwaitClarification",
     "AwaitConfirmation",
@@ -32,6 +33,9 @@ Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
 
 KindName = Literal["question", "approval", "tool_results"]
 """The name of a kind of wait outside the wire."""
+
+ApprovalScope = Literal["call", "tool", "sources"]
+"""What an approval is for: one call, later calls of the tool too, or also that the shown sources of text from outside no longer count."""
 
 
 class AwaitClarification(Input):

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from sojourn.answers import Answer, Decision, Declined, Results
 from sojourn.client.bulk import BulkAction
 from sojourn.contracts.attachment import MAX_ATTACHMENTS
+from sojourn.contracts.awaits import ApprovalScope
 from sojourn.contracts.message import USER_PARTS, Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.http.problems import NOT_JSON
@@ -169,7 +170,7 @@ class ApprovalBody(_RequestBody):
     """The digest of the call that the person has seen; an approval needs it."""
     reason: Reason = ""
     """The reason, recorded."""
-    scope: Literal["call", "tool", "sources"] = "call"
+    scope: ApprovalScope = "call"
     """`call`; or with an approval `tool`: do not ask about this tool again, as long as `stop_asking` of the wait says; or `sources`: those
     of the wait's `taint` no longer count in this run, if it `lifts_taint`.
     """

@@ -5,7 +5,7 @@ The decision has the digest of the displayed arguments, so it is not valid for o
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -26,7 +26,7 @@ from sojourn.cli.screen.text import shell_word
 if TYPE_CHECKING:
     from sojourn.answers import Answered, Decision, WaitView
     from sojourn.client.client import Client
-    from sojourn.contracts.awaits import AwaitConfirmation
+    from sojourn.contracts.awaits import ApprovalScope, AwaitConfirmation
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
 
@@ -98,6 +98,7 @@ def approve(
     sojourn approve RUN AWAIT_ID --as ana --role finance
     sojourn approve RUN AWAIT_ID --edit '{"amount": 20}'
     """
+    scope = _parse_scope(for_run=for_run, lift_taint=lift_taint)
     return _decide(
         DecideOptions(
             run_id,
@@ -106,8 +107,8 @@ def approve(
             why,
             by,
             parse_principal(subject, role, tenant),
-            scope=_parse_scope(for_run=for_run, lift_taint=lift_taint),
-            edit=_parse_edit(edit, for_run=for_run, lift_taint=lift_taint),
+            scope=scope,
+            edit=_parse_edit(edit, scope),
             digest=digest,
             full=full,
             yes=yes,
@@ -171,7 +172,7 @@ class DecideOptions:
     yes: bool
     """Whether to send the decision without asking."""
     as_json: bool
-    scope: Literal["call", "tool", "sources"] = "call"
+    scope: "ApprovalScope" = "call"
     edit: dict[str, Any] | None = None
     """The arguments that the user changes."""
     has_tenant: bool = False
@@ -192,13 +193,13 @@ _EXTENTS = {
 _EDIT_EXAMPLE = """'{"amount": 20}'"""
 
 
-def _parse_scope(*, for_run: bool, lift_taint: bool) -> Literal["call", "tool", "sources"]:
+def _parse_scope(*, for_run: bool, lift_taint: bool) -> "ApprovalScope":
     if for_run and lift_taint:
         raise CommandError("--for-run goes without --lift-taint", exit_code=USAGE)
     return "tool" if for_run else "sources" if lift_taint else "call"
 
 
-def _parse_edit(text: str | None, *, for_run: bool, lift_taint: bool) -> dict[str, Any] | None:
+def _parse_edit(text: str | None, scope: "ApprovalScope") -> dict[str, Any] | None:
     from sojourn.values.json_text import loads
 
     if text is None:
@@ -207,10 +208,11 @@ def _parse_edit(text: str | None, *, for_run: bool, lift_taint: bool) -> dict[st
         given: Any = loads(text)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"--edit is no JSON, such as {_EDIT_EXAMPLE}: {error}", exit_code=USAGE) from error
-    option = "--for-run" if for_run else "--lift-taint" if lift_taint else ""
-    if not isinstance(given, dict) or option:
-        why = f"--edit goes without {option}" if option else f"--edit is an object, such as {_EDIT_EXAMPLE}"
-        raise CommandError(why, exit_code=USAGE)
+    if scope != "call":
+        option = "--for-run" if scope == "tool" else "--lift-taint"
+        raise CommandError(f"--edit goes without {option}", exit_code=USAGE)
+    if not isinstance(given, dict):
+        raise CommandError(f"--edit is an object, such as {_EDIT_EXAMPLE}", exit_code=USAGE)
     return cast("dict[str, Any]", given)
 
 
