@@ -18,7 +18,6 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PolicyDecision, RunContext
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy, Limits
-from sojourn.contracts.taint import Taint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -73,11 +72,6 @@ class Dispatcher:
     transcript: Sequence[Message] = ()
     """The whole transcript before the plan, which has the files that calls may name."""
 
-    @property
-    def taint(self) -> Taint | None:
-        """The text from outside that the run has read."""
-        return self.run.taint
-
     @cached_property
     def attachments(self) -> Mapping[str, AttachmentRecord]:
         """The files of the transcript, by id.
@@ -118,7 +112,7 @@ class Dispatcher:
             self.limits.approval,
             self.decision,
             interrupts_allowed=self.limits.interrupts_allowed,
-            taint=self.taint,
+            taint=self.run.taint,
         )
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=deny(call, verdict.why))
@@ -188,7 +182,7 @@ class Dispatcher:
             also_asked_by=self.also_asked_by,
             is_always=is_always,
             attachments=self._named(payload) if tool.spec.attachments else (),
-            taint=self.taint,
+            taint=self.run.taint,
         )
         return made.model_copy(update={"confirm": confirm})
 

@@ -533,7 +533,7 @@ class StepExecution:
             key_run_id=run.key_run_id,
             attachments=dispatch.attachments,
             tainted=self._current.state.is_tainted,
-            taint=self._current.state.taint_to_pass,
+            taint=self._current.state.known_taint,
             **(task_fields(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 
@@ -590,7 +590,7 @@ class StepExecution:
             answer=dispatch.answer,
             key_run_id=self._run.key_run_id and child_run_id(self._run.key_run_id, call.tool_call_id),
             also_asked_by=list(self._current.state.also_asked_by),
-            taint=self._current.state.taint_to_pass,
+            taint=self._current.state.known_taint,
             visibility=self._run.visibility,
             visible_to=list(self._current.state.viewers),
         )

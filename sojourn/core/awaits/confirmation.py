@@ -82,6 +82,8 @@ SOURCES = "sources"
 EDIT = "arguments"
 """The field of an approval with edited arguments."""
 
+_WITHOUT_EDIT = {"tool": "an approval of all calls of the tool", SOURCES: "an approval that lifts sources"}
+
 DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL, EDIT)
 
 NO_EDIT = "deny the call, with a reason that says what to change"
@@ -204,10 +206,7 @@ def _read_edit(
             return None
         return Rejection(f"{call.id} is decided with the arguments as they are: {NO_EDIT}")
     if not approved or scope != "call":
-        which = (
-            "an approval of all calls of the tool" if scope == "tool" else "an approval that lifts sources"
-        )
-        which = which if approved else "a denial"
+        which = _WITHOUT_EDIT[scope] if approved else "a denial"
         return Rejection(f"{which} has no `{EDIT}`: edited ones go with the approval of one call")
     if not isinstance(given, dict):
         return Rejection(f"`{EDIT}` is an object with all arguments of the call")

@@ -361,6 +361,7 @@ def confirmation_of(
     steps = steps_of(rules)
     needed = max(approval.approvals, len(steps), *(rule.approvals for rule in rules))
     is_single = is_always or spec.approver_check or needed > 1
+    counts = taint_counts(taint, approval)
     return AwaitConfirmation(
         id=confirmation_id(call.tool_call_id),
         tool_call_id=call.tool_call_id,
@@ -394,11 +395,8 @@ def confirmation_of(
         approvals_needed=needed,
         steps=steps,
         allows_edits=approval.allows_edits and takes_edits(spec),
-        taint=taint if taint_counts(taint, approval) else None,
-        lifts_taint=taint_counts(taint, approval)
-        and approval.stop_asking != "never"
-        and not spec.approver_check
-        and needed == 1,
+        taint=taint if counts else None,
+        lifts_taint=counts and approval.stop_asking != "never" and not spec.approver_check and needed == 1,
         on_message=approval.on_message,
     )
 

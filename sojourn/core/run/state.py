@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision
@@ -23,7 +22,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult
-from sojourn.core.awaits.confirmation import SOURCES, Decided
+from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.kinds import Answer, PlannerAnswer
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.awaits.steering import PauseRequest, ResumeRequest, is_overtaken
@@ -59,7 +58,7 @@ from sojourn.core.run.run_input import (
     viewers_of,
 )
 from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
-from sojourn.core.run.taint import taint_after, taint_at_start
+from sojourn.core.run.taint import lift_taint, taint_after, taint_at_start
 from sojourn.core.run.totals import (
     MAX_ARTIFACTS,
     ActiveTime,
@@ -280,17 +279,17 @@ class RunState:
         return [each for each in self.askers if each not in known] if self.opening.parent else []
 
     @property
-    def taint_to_pass(self) -> Taint | None:
-        """The text from outside with which a child run begins, and a tool's call, or None."""
+    def known_taint(self) -> Taint | None:
+        """The text from outside that the run has read, or None if it has read none."""
         return self.taint and self.taint.since(0)
 
     @property
     def _taint_to_report(self) -> Taint | None:
         """In a child run, the text from outside that its parent does not know."""
         # The parent knows the files with which it called, too.
-        is_child = self.opening.parent is not None and self.opening.taint is not None
-        before = taint_at_start(self.opening) if is_child else None
-        return self.taint and self.taint.since(before.count if before else 0)
+        return self.taint and self.taint.since(
+            taint_at_start(self.opening).count if self.opening.parent else 0
+        )
 
     def asked_below(self, ended: RunOutput | Spent | None) -> "RunState":
         """Return the state once a child run has ended.
@@ -630,14 +629,8 @@ class RunState:
         """
         waits, settled = self.waits.answered(answer)
         askers = self.askers if isinstance(answer, Decided) else askers_of(self.askers, answer.principal)
-        return copy_with(self, waits=waits, askers=askers, taint=self._taint_lifted_by(answer)), settled
-
-    def _taint_lifted_by(self, answer: Answer) -> Taint | None:
-        # Only the sources that the approver was shown, never those that came since.
-        wait = self.waits.open.get(answer.await_id)
-        seen = wait.taint if isinstance(wait, AwaitConfirmation) and wait.lifts_taint else None
-        lifts = isinstance(answer, Decided) and answer.approved and answer.scope == SOURCES
-        return self.taint.lifting(seen.count) if self.taint and seen and lifts else self.taint
+        taint = lift_taint(self.taint, self.waits.open.get(answer.await_id), answer)
+        return copy_with(self, waits=waits, askers=askers, taint=taint), settled
 
     def turn_begun(self) -> "RunState":
         """Begin a user turn after a person's message.

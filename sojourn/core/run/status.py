@@ -52,7 +52,7 @@ def status_of(state: RunState, run_id: str, now: datetime, judging: Sequence[str
         answering=answering(state.interim),
         judging=list(judging),
         notes=list(state.notes),
-        taint=state.taint if state.taint and state.taint.count else None,
+        taint=state.known_taint,
         safeguards=state.safeguards.status(),
         started_at=state.began,
     )

@@ -8,6 +8,7 @@ reads.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
@@ -16,6 +17,8 @@ from sojourn.contracts.taint import Taint, TaintSource
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.confirmation import SOURCES, Decided
+from sojourn.core.awaits.kinds import Answer
 from sojourn.core.schema.texts import admits_text
 from sojourn.values.visible import inert
 
@@ -23,6 +26,7 @@ __all__ = [
     "UNREAD_CODES",
     "is_closed",
     "kept_in_fork",
+    "lift_taint",
     "result_taint",
     "taint_after",
     "taint_at_start",
@@ -87,6 +91,16 @@ def taint_after(
         own = result.taint  # it names the source better than the tool's declaration
         taint = taint.joining(own, now) if own and own.count else taint.adding(source)
     return taint
+
+
+def lift_taint(taint: Taint | None, wait: Await | None, answer: Answer) -> Taint | None:
+    """Return the taint of a run after an answer.
+
+    An approval lifts only the sources that the approver was shown, never those that came since.
+    """
+    seen = wait.taint if isinstance(wait, AwaitConfirmation) and wait.lifts_taint else None
+    lifts = isinstance(answer, Decided) and answer.approved and answer.scope == SOURCES
+    return taint.lifting(seen.count) if taint and seen and lifts else taint
 
 
 def taint_by_files(taint: Taint, messages: Iterable[Message]) -> Taint:

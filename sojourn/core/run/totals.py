@@ -18,6 +18,7 @@ from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTel
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.safeguards.judge import was_tried
 from sojourn.values.frozen import copy_with
+from sojourn.values.json_value import is_object, list_of
 
 __all__ = [
     "MAX_ARTIFACTS",
@@ -266,8 +267,6 @@ def _telemetry(value: Any) -> ToolTelemetry | None:
 
 
 def _artifacts(value: Any) -> list[Artifact]:
-    items = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
-    described = [cast("dict[str, Any]", fields) for fields in items if isinstance(fields, dict)]
     return [
         Artifact(
             kind=_text(fields.get("kind")),
@@ -276,7 +275,7 @@ def _artifacts(value: Any) -> list[Artifact]:
             ref=_text(fields.get("ref")),
             run_link=_link(fields.get("run_link")),
         )
-        for fields in described
+        for fields in _last_objects(value, MAX_ARTIFACTS)
     ]
 
 
@@ -284,9 +283,6 @@ def _taint(value: Any) -> Taint | None:
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
-    given = fields.get("sources")
-    items = cast("list[Any]", given)[-_MAX_SOURCES:] if isinstance(given, list) else []
-    described = [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
     sources = [
         TaintSource(
             number=_count(each.get("number")),
@@ -296,9 +292,13 @@ def _taint(value: Any) -> Taint | None:
             reason=_text(each.get("reason")),
             source=_text(each.get("source")),
         )
-        for each in described
+        for each in _last_objects(fields.get("sources"), _MAX_SOURCES)
     ]
     return Taint(sources=sources, count=max(_count(fields.get("count")), len(sources)))
+
+
+def _last_objects(value: Any, most: int) -> list[dict[str, Any]]:
+    return [each for each in list_of(value)[-most:] if is_object(each)]
 
 
 def _principals(value: Any) -> list[Principal]:

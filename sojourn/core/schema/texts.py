@@ -5,7 +5,7 @@ A value without room for text cannot carry an instruction: it is one of few that
 
 from typing import Any
 
-from sojourn.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, is_array, is_object, list_of, resolve
 
 __all__ = ["admits_text"]
 
@@ -36,7 +36,7 @@ def _admits(root: Schema, schema: Any, depth: int) -> bool:
         (
             _of_reference(root, schema, depth),
             _of_choices(root, schema, depth),
-            not any(not _admits(root, each, depth + 1) for each in schema.get("allOf", ())),
+            all(_admits(root, each, depth + 1) for each in list_of(schema.get("allOf"))),
             _of_type(root, schema, depth),
         )
     )
