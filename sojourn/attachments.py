@@ -12,7 +12,6 @@ import hashlib
 import itertools
 import mimetypes
 import os
-import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -50,6 +49,7 @@ from sojourn.contracts.attachment import (
     file_name,
     media_type_of,
 )
+from sojourn.contracts.ids import split_scheduled_id
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_result import Artifact, ToolResult
@@ -483,9 +483,6 @@ def with_files_attached(result: ToolResult, files: Sequence[AttachmentRecord]) -
     return result.model_copy(update={"artifacts": [*result.artifacts, *made]}) if made else result
 
 
-_SCHEDULED = re.compile(r"(.+)-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
-"""The id of a run that a schedule starts: the schedule's, and the time."""
-
 _OF_SCHEDULE = "/schedule:"
 
 
@@ -506,8 +503,8 @@ def runs_read_by(run_id: str) -> set[str]:
     """
     own = run_id.split("/")
     above = {"/".join(own[: count + 1]) for count in range(len(own))}
-    if scheduled := _SCHEDULED.match(own[0]):
-        above.add(owner_of_schedule(scheduled[1]))
+    if scheduled := split_scheduled_id(own[0]):
+        above.add(owner_of_schedule(scheduled[0]))
     return above
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "place_in",
     "place_of",
     "run_id_fault",
+    "split_scheduled_id",
     "task_queue_fault",
 ]
 
@@ -63,6 +64,8 @@ WORKERS_QUEUE: Final = "sojourn.workers"
 
 A task that is scheduled there is lost.
 """
+
+_DUE = re.compile(r"-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)\Z")
 
 _MAX_QUEUE = 200
 
@@ -132,6 +135,15 @@ def run_id_fault(run_id: str) -> str | None:
     if run_id.isprintable() and 0 < len(run_id.encode()) <= _MAX_SENT_ID:
         return None
     return f"run id {run_id[:_MAX_QUEUE]!a}: an id has 1 to {_MAX_SENT_ID} visible characters"
+
+
+def split_scheduled_id(workflow_id: str) -> tuple[str, str] | None:
+    """Return the id without its time, and the time, of what a Temporal Schedule starts.
+
+    The id of a run without its time is that of its schedule. None for an id without a time.
+    """
+    due = _DUE.search(workflow_id)
+    return (workflow_id[: due.start()], due[1]) if due else None
 
 
 def task_queue_fault(name: str) -> str | None:

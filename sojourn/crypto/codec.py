@@ -11,7 +11,6 @@ ring that cannot be read, or a key service that is unavailable, raises.
 import copy
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
+from sojourn.contracts.ids import split_scheduled_id
 from sojourn.contracts.tenant_ids import root_of, tenant_in, tenant_part
 from sojourn.converter.codec import LOST_KEY, CodecFailedError, NoKeyError, TenantLookup, mark_unread
 from sojourn.crypto.key_ring import KeyErasedError, KeyRefusedError, KeyRing
@@ -36,9 +36,6 @@ from sojourn.errors import InvalidInput
 from sojourn.storage import StoredContext
 
 __all__ = ["SealingCodec"]
-
-_SCHEDULED = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
-"""The end of the id of what a Temporal Schedule starts. Its input was sealed before the time was known."""
 
 _FAILURE = {"message", "stack_trace"}
 _ERASED = Payload(
@@ -282,10 +279,9 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
             # An operator may write to all runs of one tenant, and to no other run. Every replay has to decide the same.
             part = await self._tenants.of(run_id, for_sure=True) if self.ring.has_tenants else ""
             return None if key.part == self.ring.owner(part) else "it was written for runs of another tenant"
-        scheduled = _SCHEDULED.search(run_id)
-        marks = [mark_of_run(run_id)] + (
-            [_mark_of_schedule(run_id[: scheduled.start()])] if scheduled else []
-        )
+        marks = [mark_of_run(run_id)]
+        if scheduled := split_scheduled_id(run_id):  # its input was sealed before the time was known
+            marks.append(_mark_of_schedule(scheduled[0]))
         if header.run not in marks:
             return "it was written for another run"
         known = self._tenants.known(run_id)

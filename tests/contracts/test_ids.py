@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sojourn.contracts import ToolId
-from sojourn.contracts.ids import CALL_ID, EVENT_ID, RUN_ID, TOOL_NAME, TOOLSET_ID, place_of
+from sojourn.contracts.ids import (
+    CALL_ID,
+    EVENT_ID,
+    RUN_ID,
+    TOOL_NAME,
+    TOOLSET_ID,
+    place_of,
+    split_scheduled_id,
+)
 
 ADAPTER = TypeAdapter(ToolId)
 
@@ -100,3 +108,19 @@ def test_events_are_ordered_by_the_numbers_in_their_ids():
     ]
     assert sorted(set(ids), key=place_of) == ids
     assert all(EVENT_ID.match(each) for each in ids[1:])
+
+
+@pytest.mark.parametrize(
+    ("workflow_id", "parts"),
+    [
+        ("acme=daily-2026-03-01T08:00:00Z", ("acme=daily", "2026-03-01T08:00:00Z")),
+        ("a-2026-03-01T08:00:00Z-2026-03-02T08:00:00Z", ("a-2026-03-01T08:00:00Z", "2026-03-02T08:00:00Z")),
+        ("daily", None),
+        ("daily-2026-03-01", None),
+        ("daily-2026-03-01T08:00:00Z/step-1", None),
+        ("daily-2026-03-01T08:00:00Z\n", None),
+    ],
+)
+def test_the_id_of_what_a_schedule_starts_ends_with_its_time(workflow_id: str, parts: tuple[str, str] | None):
+    """The rest is the schedule's id; a child run's id, and one without a time, say no schedule."""
+    assert split_scheduled_id(workflow_id) == parts

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from sojourn.contracts.ids import split_scheduled_id
 from sojourn.contracts.message import Message, Part, TextPart
 from sojourn.contracts.run import RunInput
 
@@ -23,9 +24,6 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(r"\{(\{scheduled_at(?::[^{}]*)?\})\}|\{scheduled_at(?::([^{}]*))?\}")
 """A placeholder in doubled braces is text."""
-
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
-"""The end of the id of what a Temporal Schedule starts."""
 
 MAX_FORMAT = 100
 """Longest format of the time, in characters."""
@@ -71,10 +69,10 @@ def fill_message(message: Message, time_zone: str, workflow_id: str) -> Message:
 
     The time is in the zone of the schedule.
     """
-    match = _TIME.search(workflow_id)
-    if match is None:
+    scheduled = split_scheduled_id(workflow_id)
+    if scheduled is None:
         return message
-    return _fill_in(message, datetime.fromisoformat(match[0]).astimezone(_zone(time_zone)))
+    return _fill_in(message, datetime.fromisoformat(scheduled[1]).astimezone(_zone(time_zone)))
 
 
 def fill_text(text: str, time_zone: str, workflow_id: str) -> str:
