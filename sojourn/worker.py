@@ -38,7 +38,7 @@ from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.lost_workers import FirstTime
 from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
 from sojourn.serving.health import WorkerHealth
-from sojourn.serving.quota_broker import PlaceReleases, QuotaBroker, Quotas, ledger_queue
+from sojourn.serving.quota_broker import QuotaBroker, Quotas, ledger_queue
 from sojourn.serving.run_cache import CachedRuns, PresentRuns
 from sojourn.telemetry import missing_interceptors
 
@@ -193,7 +193,7 @@ class Worker:
         definitions = shell(app, broker=self._broker)
         self._app = app
         named = settings.task_queue(task_queue or getattr(client, "task_queue", None))
-        self.task_queue = named or app.name or settings.DEFAULT_TASK_QUEUE
+        self.task_queue = named or scope
         self._opened = asyncio.Event()
         self._temporal = temporal
         about = AnnouncedWorker(
@@ -205,7 +205,7 @@ class Worker:
             build=sojourn.__version__,
         )
         self._announcing = Announcement(temporal, about)
-        self._present = PresentRuns()
+        self._present = PresentRuns(self._broker and self._broker.follow)
         self._cached = CachedRuns(self._present, max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()
         self._executor = TaskExecutor()
@@ -218,7 +218,6 @@ class Worker:
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
                 self._present,
-                *([PlaceReleases(self._broker)] if self._broker else []),
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=Unsandboxed(),

@@ -25,21 +25,15 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import (
-    ExecuteWorkflowInput,
-    Interceptor,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
 
 from sojourn.contracts.quota import Admission, Ask, Exchange, ExchangeReply, PlaceRef, TenantQuota
 from sojourn.contracts.run import IDLE
 from sojourn.contracts.tenant_ids import ledger_id
-from sojourn.contracts.wire_names import ADMIT, AGENT_RUN, EXCHANGE, PLACE, TENANT_LEDGER
+from sojourn.contracts.wire_names import ADMIT, EXCHANGE, PLACE, TENANT_LEDGER
 from sojourn.converter.codec import UnreadableError
 from sojourn.search_attributes import AWAITING
 
-__all__ = ["PlaceReleases", "QuotaBroker", "Quotas", "ledger_queue"]
+__all__ = ["QuotaBroker", "Quotas", "ledger_queue"]
 
 ANSWER = timedelta(seconds=10)
 """Longest wait for a ledger's reply."""
@@ -129,6 +123,18 @@ class QuotaBroker:
             return None
         return await self._desk(tenant).ask(ask)
 
+    def follow(self, run_id: str, run: Any) -> None:
+        """Give places back as a run gives them up, while it is in memory.
+
+        Nothing is recorded: a place that is not given back, since the worker is lost, is found by a check.
+        """
+        run.current.on_release = partial(self._note_release, run_id)
+
+    def _note_release(self, run_id: str, tenant: str, place: int) -> None:
+        # A run that is only dropped from memory keeps its place, and a replay repeats what was done before.
+        if workflow.in_workflow() and not workflow.unsafe.is_replaying():
+            self.release(tenant, run_id, place)
+
     def release(self, tenant: str, run_id: str, place: int) -> None:
         """Give a place back, from any thread."""
         if self._loop is not None:
@@ -202,7 +208,7 @@ class _Desk:
         self._stir()
 
     async def _serve(self) -> None:
-        while self._asking or self._released or self._called or self._is_visiting:
+        while self._asking or self._put_off or self._released or self._called or self._is_visiting:
             await asyncio.sleep(max(self._due - time.monotonic(), 0))
             await self._exchange()
 
@@ -213,8 +219,7 @@ class _Desk:
         self._asking, self._is_visiting = {}, False
         quota = self._quota()
         if quota is None:  # the app has none any more
-            for each in asking.values():
-                each.settle(Admission())
+            self._carry_out(ExchangeReply(admissions=dict.fromkeys(asking, Admission())), asking)
             return
         request = Exchange(
             worker=self._worker,
@@ -351,36 +356,3 @@ class _Ledger:
             ):  # it has the error too, which asyncio logs unless it is read
                 await start.workflow_handle()
             raise
-
-
-class PlaceReleases(Interceptor):
-    """Gives places back, as runs in this worker give them up.
-
-    Nothing is recorded: a place that is not given back, since the worker is lost, is found by a check.
-    """
-
-    def __init__(self, broker: QuotaBroker) -> None:
-        self._broker = broker
-
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
-    ) -> type[WorkflowInboundInterceptor]:
-        """Follow the places of a run while it is in memory."""
-        broker = self._broker
-
-        class Followed(WorkflowInboundInterceptor):
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                info = workflow.info()
-                if info.workflow_type == AGENT_RUN:
-                    run: Any = workflow.instance()
-                    run.current.on_release = partial(_release, broker, info.workflow_id)
-                return await super().execute_workflow(input)
-
-        return Followed
-
-
-def _release(broker: QuotaBroker, run_id: str, tenant: str, place: int) -> None:
-    # A run that is only dropped from memory keeps its place, and a replay repeats what was done before.
-    if workflow.in_workflow() and not workflow.unsafe.is_replaying():
-        broker.release(tenant, run_id, place)

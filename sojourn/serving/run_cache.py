@@ -14,7 +14,7 @@ import gc
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -107,16 +107,18 @@ LOOKED_AT_EVERY = 5.0
 class PresentRuns(Interceptor):
     """The agent runs in a worker's memory, without a user's own workflows."""
 
-    def __init__(self) -> None:
+    def __init__(self, follow: Callable[[str, Any], object] | None = None) -> None:
         self._runs: dict[str, tuple[str, weakref.ref[Any]]] = {}
         """Workflow id and workflow, by execution id, changed in Temporal's threads."""
+        self._follow = follow
+        """Called with the id and the workflow of a run before it begins, or is rebuilt."""
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
         """Register a run while it is in memory: an evicted run is cancelled first."""
-        runs = self._runs
+        runs, follow = self._runs, self._follow
 
         class Noted(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
@@ -124,6 +126,8 @@ class PresentRuns(Interceptor):
                 if info.workflow_type != AGENT_RUN:
                     return await super().execute_workflow(input)
                 runs[info.run_id] = info.workflow_id, weakref.ref(workflow.instance())
+                if follow:
+                    follow(info.workflow_id, workflow.instance())
                 try:
                     return await super().execute_workflow(input)
                 finally:

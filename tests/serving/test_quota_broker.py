@@ -48,6 +48,18 @@ async def broker(serve, monkeypatch):
         await made.close()
 
 
+@pytest.fixture
+def called(monkeypatch):
+    """The runs that a broker calls, which are none of a server."""
+    places = list[PlaceRef]()
+
+    async def call(_desk: Any, ref: PlaceRef) -> None:
+        places.append(ref)
+
+    monkeypatch.setattr(quota_broker._Desk, "_call", call)
+    return places
+
+
 def ask(run_id: str = "r") -> Ask:
     return Ask(run_id=run_id, place=1, starts=True)
 
@@ -69,31 +81,48 @@ async def test_an_exchange_that_fails_in_any_way_is_made_again(broker):
     assert ledger.sent[-1].released == [PlaceRef(run_id="gone", place=3)]
 
 
-async def test_runs_ask_ever_more_rarely_while_a_ledger_does_not_answer(broker, monkeypatch, until):
+async def test_runs_ask_ever_more_rarely_while_a_ledger_does_not_answer(broker, monkeypatch, called, until):
     """Each time is recorded in their history, so they wait for minutes and are called once the ledger answers."""
     monkeypatch.setattr(quota_broker, "PATIENCE", 0.0)
     monkeypatch.setattr(quota_broker, "ASKS_AGAIN", timedelta(milliseconds=1))
-    is_away, called = True, list[PlaceRef]()
+    is_away = True
 
     def answer(request: Exchange) -> ExchangeReply:
         if is_away:
             raise ValueError("away")
         return admit(request)
 
-    made = broker(Answers(answer))
+    ledger = Answers(answer)
+    made = broker(ledger)
     delays = [(await made.ask("acme", ask(f"r{number}"))).retry_after for number in range(3)]
     assert delays[0] < delays[1] < delays[2]
     assert delays[2] > timedelta(seconds=1)
     monkeypatch.setattr(quota_broker, "LONGEST_ASKS_AGAIN", timedelta(seconds=1))
+    monkeypatch.setattr(quota_broker, "LONGEST_BACKOFF", 0.5)
     assert (await made.ask("acme", ask("r9"))).retry_after == timedelta(seconds=1)
 
-    async def call(_desk: Any, ref: PlaceRef) -> None:
-        called.append(ref)
-
-    monkeypatch.setattr(quota_broker._Desk, "_call", call)
+    await until(lambda: len(ledger.sent) > 5 and not ledger.sent[-1].asks)  # no run asks any more
     is_away = False
-    await made.ask("acme", ask("last"))
     await until(lambda: {ref.run_id for ref in called} == {"r0", "r1", "r2", "r9"})
+
+
+async def test_runs_that_wait_outside_are_called_once_their_tenant_has_no_quota(
+    broker, monkeypatch, called, until
+):
+    """The ledger, which does not answer, is asked no more."""
+    monkeypatch.setattr(quota_broker, "PATIENCE", 0.0)
+    monkeypatch.setattr(quota_broker, "LONGEST_BACKOFF", 0.1)
+
+    def answer(_request: Exchange) -> ExchangeReply:
+        raise ValueError("away")
+
+    ledger = Answers(answer)
+    made = broker(ledger)
+    assert not (await made.ask("acme", ask())).admitted
+    desk = made._desk("acme")
+    desk._quota = lambda: None
+    await until(lambda: called == [PlaceRef(run_id="r", place=1)])
+    await until(lambda: desk._serving.done())
 
 
 async def test_an_exchange_names_a_thousand_places_at_most(broker, until):
