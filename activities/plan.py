@@ -28,7 +28,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, NOT_LOCAL
 from sojourn.contracts.message import Message
-from sojourn.contracts.quota import Admission, Ask
+from sojourn.contracts.quota import Admission, Ask, quota_reached
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_error import ToolError
@@ -209,8 +209,7 @@ class PlanActivity:
     def _without_place(self, task: PlanTask, admission: Admission) -> PlanOutcome:
         if not admission.refused:
             return PlanOutcome(quota=admission, version=task.version)
-        what = "runs at work" if admission.kind == "runs" else "starts in a minute"
-        why = f"the tenant {task.quota_tenant} has reached its quota of {admission.limit} {what}"
+        why = quota_reached(task.quota_tenant, admission.kind, admission.limit)
         return PlanOutcome(failure=ToolError.new(why, code=QUOTA_EXCEEDED), **self._notes(task))
 
     def _keep(

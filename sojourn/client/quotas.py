@@ -6,7 +6,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translate_error
-from sojourn.contracts.quota import QuotaUse, TenantQuota
+from sojourn.connection.settings import DEFAULT_TASK_QUEUE
+from sojourn.contracts.quota import QuotaUse, TenantQuota, quota_reached
 from sojourn.contracts.tenant_ids import ledger_id
 from sojourn.contracts.wire_names import QUOTA_USE
 from sojourn.errors import NoWorker, TenantQuotaExceeded
@@ -17,12 +18,14 @@ ANSWER = timedelta(seconds=5)
 """Longest wait for the answer of a ledger."""
 
 
-async def read_quota_use(temporal: Client, app: str, tenant: str, quota: TenantQuota | None) -> QuotaUse:
+async def read_quota_use(
+    temporal: Client, app: str | None, tenant: str, quota: TenantQuota | None
+) -> QuotaUse:
     """Return how much of its quota a tenant uses.
 
     Args:
         temporal: The client.
-        app: The name of the app.
+        app: The name of the app, if it has one.
         tenant: The tenant.
         quota: Its quota as declared here, for a tenant whose ledger has not begun.
 
@@ -30,6 +33,7 @@ async def read_quota_use(temporal: Client, app: str, tenant: str, quota: TenantQ
         NoWorker: No worker answers for the ledger.
         ServerUnavailable: The Temporal server does not answer.
     """
+    app = app or DEFAULT_TASK_QUEUE
     id = ledger_id(app, tenant)
     try:
         return await temporal.get_workflow_handle(id).query(
@@ -51,8 +55,6 @@ def quota_fault(use: QuotaUse, tenant: str) -> TenantQuotaExceeded | None:
     may_wait = quota.when_full == "wait" and use.waiting_starts < quota.max_waiting
     if may_wait or not (is_full or has_started or use.waiting):
         return None
-    kind, limit = ("starts_per_minute", quota.starts_per_minute) if not is_full else ("runs", quota.runs)
-    what = "runs at work" if kind == "runs" else "starts in a minute"
-    return TenantQuotaExceeded(
-        f"the tenant {tenant} has reached its quota of {limit} {what}", quota=kind, limit=limit or 0
-    )
+    kind, limit = ("runs", quota.runs) if is_full else ("starts_per_minute", quota.starts_per_minute)
+    limit = limit or 0
+    return TenantQuotaExceeded(quota_reached(tenant, kind, limit), quota=kind, limit=limit)

@@ -25,6 +25,7 @@ __all__ = [
     "QuotaUse",
     "TenantQuota",
     "Waiting",
+    "quota_reached",
 ]
 
 QuotaKind = Literal["runs", "starts_per_minute", "unavailable"]
@@ -105,6 +106,12 @@ class Admission(Record):
         return (
             f"waits for a place in the quota of its tenant ({why}: {self.limit}), as number {self.position}"
         )
+
+
+def quota_reached(tenant: str, kind: str, limit: int) -> str:
+    """Return why a run of the tenant may not wait, in words."""
+    what = "runs at work" if kind == "runs" else "starts in a minute"
+    return f"the tenant {tenant} has reached its quota of {limit} {what}"
 
 
 class Ask(Record):

@@ -24,7 +24,6 @@ from sojourn.client.run import Run
 from sojourn.client.sending import not_found, run_ended
 from sojourn.client.session import Session
 from sojourn.client.start import LOWEST_PRIORITY, USUAL_PRIORITY, is_start_of, validate_input
-from sojourn.connection.settings import DEFAULT_TASK_QUEUE
 from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent, wait_in
@@ -104,7 +103,6 @@ class Service(Backend):
         self, app: App, client: Client | None = None, temporal_ui: str | None = None, prefix: str = ""
     ) -> None:
         super().__init__(app, client)
-        self.prefix = prefix
         self.origins: Sequence[str] = ()
         """Origins whose pages may use the service."""
         self.has_pages = False
@@ -126,19 +124,15 @@ class Service(Backend):
         quota = self.app.tenants.quota_of(asking.tenant) if self.app.tenants else None
         if quota is None:
             return QuotaUse()
-        name = self.app.name or DEFAULT_TASK_QUEUE
 
         async def read() -> QuotaUse:
-            return await read_quota_use(self.client.temporal, name, asking.tenant, quota)
+            return await read_quota_use(self.client.temporal, self.app.name, asking.tenant, quota)
 
         return await self._quotas.get(asking.tenant, read)
 
     async def _check_quota(self, asking: Principal, run_id: str | None) -> None:
         # Only runs that could neither begin nor wait are refused here. One that slips through is refused by its worker.
         # A request that comes again gets the run that it has started.
-        quota = self.app.tenants.quota_of(asking.tenant) if self.app.tenants else None
-        if quota is None:
-            return
         with suppress(NoWorker):
             fault = quota_fault(await self.quota_use(asking), asking.tenant)
             if fault and (run_id is None or await self._describe(run_id) is None):

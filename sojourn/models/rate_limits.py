@@ -269,7 +269,7 @@ def _share(whose: str) -> "SharedAllowance | None":
     except ModuleNotFoundError as error:
         raise DefinitionError("SOJOURN_MODEL_LIMITS names a Redis; pip install 'sojourn[redis]'") from error
     try:
-        return SharedAllowance(url.removeprefix("redis+") if url.startswith("redis+") else url, whose)
+        return SharedAllowance(url.removeprefix("redis+"), whose)
     except ValueError:  # its text quotes the URL's faulty part, which may be the password
         raise DefinitionError("SOJOURN_MODEL_LIMITS is not a valid address of Redis") from None
 

@@ -33,12 +33,11 @@ def tenant(
 
     async def main(client: "Client") -> int:
         from sojourn.client.quotas import read_quota_use
-        from sojourn.connection.settings import DEFAULT_TASK_QUEUE
         from sojourn.contracts.quota import QuotaUse
 
         use = QuotaUse()
         if quota is not None:
-            use = await read_quota_use(client.temporal, app.name or DEFAULT_TASK_QUEUE, name, quota)
+            use = await read_quota_use(client.temporal, app.name, name, quota)
         if as_json:
             facts = {"tenant": name, "limited": quota is not None, **use.model_dump(mode="json")}
             print(json.dumps(facts, ensure_ascii=False))
