@@ -6,6 +6,7 @@ are called, work for a moment, and give their place back. So only the ledger, it
 
 import argparse
 import asyncio
+import itertools
 import json
 import time
 import uuid
@@ -16,6 +17,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from sojourn import TenantQuota, data_converter
 from sojourn.contracts.quota import Ask, Exchange, ExchangeReply, PlaceRef
+from sojourn.contracts.tenant_ids import ledger_id
+from sojourn.contracts.wire_names import EXCHANGE, TENANT_LEDGER
 from sojourn.server import Server
 from workflows.tenant_ledger import TenantLedger
 
@@ -26,7 +29,8 @@ class Fleet:
     """Workers whose runs are numbers."""
 
     def __init__(self, client: Client, quota: TenantQuota, work: float) -> None:
-        self.client, self.quota, self.work, self.id = client, quota, work, f"_tenant/bench/{uuid.uuid4().hex}"
+        self.client, self.quota, self.work = client, quota, work
+        self.id = ledger_id("bench", uuid.uuid4().hex)
         self.asked: dict[str, float] = {}
         self.waits: list[float] = []
         self.exchanges: list[float] = []
@@ -43,35 +47,36 @@ class Fleet:
     async def exchange(self, request: Exchange) -> ExchangeReply:
         """One exchange, and how long it took."""
         began, handle = time.monotonic(), self.client.get_workflow_handle(self.id)
-        reply = await handle.execute_update("exchange", request, result_type=ExchangeReply)  # pyright: ignore[reportUnknownMemberType]
+        reply = await handle.execute_update(EXCHANGE, request, result_type=ExchangeReply)  # pyright: ignore[reportUnknownMemberType]
         self.exchanges.append(time.monotonic() - began)
         return reply
 
     async def serve(self, number: int, runs: int, until: float) -> None:
         """One worker with so many runs at a time, each of which another one follows."""
-        count, ending = 0, list[tuple[float, PlaceRef]]()
-        asks, released, again, called = list[Ask](), list[PlaceRef](), list[Ask](), list[PlaceRef]()
-        for _ in range(runs):
-            count += 1
-            asks.append(Ask(run_id=f"w{number}-{count}", place=1, starts=True))
+        names, ending = (f"w{number}-{run}" for run in itertools.count(1)), list[tuple[float, PlaceRef]]()
+        asks, released, called = list[Ask](), list[PlaceRef](), list[PlaceRef]()
+
+        def start() -> None:
+            asks.append(Ask(run_id=next(names), place=1, starts=True))
             self.asked[asks[-1].run_id] = time.monotonic()
+
+        for _ in range(runs):
+            start()
         while time.monotonic() < until:
             now = time.monotonic()
             for due, ref in [each for each in ending if each[0] <= now]:
                 ending.remove((due, ref))
                 self.count(-1)
                 released.append(ref)
-                count += 1
-                asks.append(Ask(run_id=f"w{number}-{count}", place=1, starts=True))
-                self.asked[asks[-1].run_id] = now
+                start()
             request = Exchange(
                 worker=f"w{number}",
                 quota=self.quota.recorded(),
-                asks=[*asks, *again],
+                asks=asks,
                 released=released,
                 called=called,
             )
-            asks, released, again, called = list[Ask](), list[PlaceRef](), list[Ask](), list[PlaceRef]()
+            asks, released, called = list[Ask](), list[PlaceRef](), list[PlaceRef]()
             if not (request.asks or request.released or request.called):
                 await asyncio.sleep(0.02)
                 continue
@@ -83,7 +88,7 @@ class Fleet:
                     ending.append((time.monotonic() + self.work, PlaceRef(run_id=run_id, place=1)))
             for ref in reply.call:  # the run asks its own worker again, which any worker may be
                 called.append(ref)
-                again.append(Ask(run_id=ref.run_id, place=1, starts=True))
+                asks.append(Ask(run_id=ref.run_id, place=1, starts=True))
             await asyncio.sleep(reply.again_after.total_seconds())
 
 
@@ -102,7 +107,7 @@ async def main() -> None:
         async with Worker(
             client, task_queue=QUEUE, workflows=[TenantLedger], workflow_runner=UnsandboxedWorkflowRunner()
         ):
-            await client.start_workflow("TenantLedger", id=fleet.id, task_queue=QUEUE)
+            await client.start_workflow(TENANT_LEDGER, id=fleet.id, task_queue=QUEUE)
             began, each = time.monotonic(), (given.waiting + given.runs) // given.workers
             work = (fleet.serve(k, each, began + given.seconds) for k in range(given.workers))
             await asyncio.gather(*work)

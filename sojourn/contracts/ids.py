@@ -138,9 +138,9 @@ def run_id_fault(run_id: str) -> str | None:
 
 
 def split_scheduled_id(workflow_id: str) -> tuple[str, str] | None:
-    """Return the id without its time, and the time, of what a Temporal Schedule starts.
+    """Split the id of what a Temporal Schedule starts before its time.
 
-    The id of a run without its time is that of its schedule. None for an id without a time.
+    For a run, the first part is the id of its schedule. None for an id without a time.
     """
     due = _DUE.search(workflow_id)
     return (workflow_id[: due.start()], due[1]) if due else None

@@ -122,7 +122,7 @@ async def test_runs_that_wait_outside_are_called_once_their_tenant_has_no_quota(
     desk = made._desk("acme")
     desk._quota = lambda: None
     await until(lambda: called == [PlaceRef(run_id="r", place=1)])
-    await until(lambda: desk._serving.done())
+    await until(desk._serving.done)
 
 
 async def test_an_exchange_names_a_thousand_places_at_most(broker, until):

@@ -41,6 +41,15 @@ from sojourn.testing.scripted import ScriptedPlanner
 ANN = Principal(subject="ann", tenant="acme")
 
 
+TOOLS = Toolset("test.tools")
+
+
+@TOOLS.tool(destructive=True)
+async def pay(amount: int) -> str:
+    """Pay an amount."""
+    return f"paid {amount}"
+
+
 class Question(BaseModel):
     text: str
 
@@ -138,12 +147,6 @@ async def plain_history(serve: Any, traces: Any) -> Any:
 
 async def test_a_run_that_only_waits_gives_its_place_to_another(serve, status_when, until):
     """A question, an approval and a sleep cost no place, and the run asks for one again before its next plan."""
-    tools = Toolset("test.tools")
-
-    @tools.tool(destructive=True)
-    async def pay(amount: int) -> str:
-        """Pay an amount."""
-        return f"paid {amount}"
 
     async def plan(turn: Any) -> PlanResult:
         text = turn.messages[0].text
@@ -152,12 +155,12 @@ async def test_a_run_that_only_waits_gives_its_place_to_another(serve, status_wh
         if text == "ask":
             return PlanResult.ask(AwaitClarification(question="which?"))
         if text == "pay":
-            return PlanResult.calls(ToolRequest(name="test.tools.pay", payload={"amount": 1}))
+            return PlanResult.calls(pay.call(amount=1))
         return PlanResult.wait(timedelta(seconds=1))
 
     name = f"desk-{uuid.uuid4().hex[:8]}"
     policy = RunPolicy(interrupts_allowed=True)
-    agent = Agent("test.agent", planner=plan, uses=[tools], policy=policy)
+    agent = Agent("test.agent", planner=plan, uses=[TOOLS], policy=policy)
     client = await serve(App(agents=[agent], name=name, tenants=Tenants(default=TenantQuota(runs=1))))
     asks, pays, sleeps = [await start(client, text) for text in ("ask", "pay", "sleep")]
     asked = (await status_when(asks, lambda status: status.awaits)).awaits[0]
@@ -345,18 +348,12 @@ async def test_a_place_that_was_asked_for_when_the_time_ran_out_is_asked_for_aga
 
 async def test_a_local_agent_whose_tenant_gets_a_quota_asks_too(serve, status_when, until):
     """A local plan cannot wait for a place, so an ordinary activity asks for it."""
-    tools = Toolset("test.tools")
-
-    @tools.tool(destructive=True)
-    async def pay(amount: int) -> str:
-        """Pay an amount."""
-        return f"paid {amount}"
 
     async def plan(turn: Any) -> PlanResult:
         if turn.messages[0].text == "hold":
             await gate.wait()
         elif len(turn.messages) == 1:
-            return PlanResult.calls(ToolRequest(name="test.tools.pay", payload={"amount": 1}))
+            return PlanResult.calls(pay.call(amount=1))
         return PlanResult.final("done")
 
     class Later:
@@ -371,7 +368,7 @@ async def test_a_local_agent_whose_tenant_gets_a_quota_asks_too(serve, status_wh
             Agent(
                 "test.agent",
                 planner=plan,
-                uses=[tools],
+                uses=[TOOLS],
                 local=True,
                 policy=RunPolicy(interrupts_allowed=True),
             )

@@ -236,54 +236,50 @@ async def test_what_a_request_costs_is_counted():
     assert buckets.take("ana") == 0
 
 
-async def test_few_requests_read_much_at_once(serve_web, monkeypatch, until):
-    """One of one principal has a turn, and the others wait for theirs; another principal has turns of its own; who waits too long gets 429."""
+@pytest.fixture
+async def heavy_reads(serve_web, monkeypatch):
+    """Begin heavy reads, with who has had a turn, and an event at which they end."""
     monkeypatch.setattr(limits, "PATIENCE", 0.5)
     web = make_web(auth=by_name, settings=SecuritySettings())
-    let_go, at_once = asyncio.Event(), list[str]()
+    let_go, had_turns = asyncio.Event(), list[tuple[str, str]]()
 
     @web.get("/much")
     async def much(request: Request, asking: Asking) -> str:
         async with limits.heavy_read():
-            at_once.append(asking.subject)
-            await let_go.wait()
-        return "read"
-
-    client = await serve_web(web)
-    first = [asyncio.create_task(client.get("/much", headers=as_("ana"))) for _ in range(1)]
-    await until(lambda: len(at_once) == 1)
-    answer = await client.get("/much", headers=as_("ana"))
-    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_readings")
-    other = asyncio.create_task(client.get("/much", headers=as_("bo")))
-    await until(lambda: at_once == ["ana", "bo"])
-    waiting = asyncio.create_task(client.get("/much", headers=as_("ana")))
-    let_go.set()
-    assert [(await each).status_code for each in (*first, other, waiting)] == [200] * 3
-
-
-async def test_the_reads_of_one_tenant_leave_turns_to_others(serve_web, monkeypatch, until):
-    """The users of a tenant have half of the turns; others read at once, and when all turns are taken, 503 says so."""
-    monkeypatch.setattr(limits, "PATIENCE", 0.5)
-    web = make_web(auth=by_name, settings=SecuritySettings())
-    let_go, at_once = asyncio.Event(), list[str]()
-
-    @web.get("/much")
-    async def much(request: Request, asking: Asking) -> str:
-        async with limits.heavy_read():
-            at_once.append(asking.tenant)
+            had_turns.append((asking.tenant, asking.subject))
             await let_go.wait()
         return "read"
 
     client = await serve_web(web)
 
-    def ask(who):
+    def read(who):
         return asyncio.create_task(client.get("/much", headers=as_(who)))
 
-    noisy = [ask(f"acme/u{number}") for number in range(8)]
-    await until(lambda: at_once == ["acme"] * 4)
-    quiet = [ask("globex/ana"), *(ask(f"u{number}") for number in range(3))]
-    await until(lambda: len(at_once) == 8)
-    refused = await asyncio.gather(*noisy[4:], ask("initech/bo"))
+    return read, had_turns, let_go
+
+
+async def test_few_requests_read_much_at_once(heavy_reads, until):
+    """A principal has one turn at a time, beside those of others; a request that waits too long for one gets 429."""
+    read, had_turns, let_go = heavy_reads
+    first = read("ana")
+    await until(lambda: had_turns == [("", "ana")])
+    refused = await read("ana")
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_readings")
+    other = read("bo")
+    await until(lambda: had_turns == [("", "ana"), ("", "bo")])
+    waiting = read("ana")
+    let_go.set()
+    assert [(await each).status_code for each in (first, other, waiting)] == [200] * 3
+
+
+async def test_the_reads_of_one_tenant_leave_turns_to_others(heavy_reads, until):
+    """The users of a tenant have half of the turns; others read at once, and when all turns are taken, 503 says so."""
+    read, had_turns, let_go = heavy_reads
+    noisy = [read(f"acme/u{number}") for number in range(8)]
+    await until(lambda: [tenant for tenant, _ in had_turns] == ["acme"] * 4)
+    quiet = [read("globex/ana"), *(read(f"u{number}") for number in range(3))]
+    await until(lambda: len(had_turns) == 8)
+    refused = await asyncio.gather(*noisy[4:], read("initech/bo"))
     assert [each.status_code for each in refused] == [429] * 4 + [503]
     assert "tenant acme reads too much" in refused[0].json()["detail"]
     let_go.set()
